@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+// One acquisition of a lock on one deployment: a try, or a wait in turn with the hand-off of docs/protocol.md.
+#pragma once
+
+#include <array>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <mortise/link.hpp>
+#include <mortise/local_queue.hpp>
+
+namespace mortise::inline v1::detail {
+
+/// What an acquisition needs of its core.
+struct AcquisitionContext {
+  Link& link;
+  Keeper& keeper;
+  LocalQueue& queue;
+  ClientOptions const& options;
+  std::string const& label;
+};
+
+/// One call: one token, however often it is sent. At its end either the lease is granted, or everything that may have
+/// been carried out is being undone.
+class Acquisition {
+ public:
+  Acquisition(AcquisitionContext context, LeaseState& lease, Patience const& patience, LocalQueue::Place* place)
+      : context_{context}, lease_{lease}, patience_{patience}, place_{place}, began_{Clock::now()},
+        deadline_{patience.waits ? patience.deadline : after(began_, context.options.command_timeout)} {}
+
+  Acquired run(Grant& grant);
+
+ private:
+  /// What became of a blocking pop and the claim behind it.
+  struct Popped {
+    bool answered{false};    // false: the wait ended on this side
+    std::string element{};   // of the wake list
+    Answer claim{};
+    TimePoint received{};
+  };
+
+  std::optional<Acquired> attempt(Grant& grant);
+  std::optional<Acquired> wait_at_server(Grant& grant, Answer const& busy);
+  std::optional<Acquired> stopped();
+  Answer ask(milliseconds wait, std::string_view popped);
+  Popped block(milliseconds pop, std::uint64_t bound);
+  std::optional<Reply> await_element();
+  bool take(Grant& grant, Answer const& answer, TimePoint until, bool brief);
+  bool make_valid(Grant& grant);
+  void confirm_replicas();
+  void recover(Error const& error);
+  void pause(milliseconds time);
+  [[noreturn]] void fail(Error const& error);
+  void give_up() noexcept;
+  void hang_up() noexcept;
+  void settle() noexcept;
+  void start_over();
+  void give_back() noexcept {
+    lent_->give_back();
+    lent_.reset();
+  }
+
+  LockKeys const& keys() const noexcept { return lease_.spec->keys; }
+  std::string const& token() const noexcept { return lease_.token.stored(); }
+  milliseconds ttl() const noexcept { return lease_.spec->options.ttl; }
+  milliseconds brief_lease() const noexcept { return std::min(ttl(), handoff_lease); }
+  milliseconds retention() const noexcept { return retention_for(ttl()); }
+  bool doubtful() const noexcept { return copies_ > 0; }
+  /// One request may end a little after the deadline of the whole: a grant that comes then still counts.
+  TimePoint step_deadline() const noexcept {
+    return std::min(after(deadline_, patience_.waits ? milliseconds{25} : milliseconds{0}),
+                    after(Clock::now(), context_.options.command_timeout));
+  }
+  Wake* bell() const noexcept { return place_ == nullptr ? nullptr : &place_->bell(); }
+
+  AcquisitionContext context_;
+  LeaseState& lease_;
+  Patience const& patience_;
+  LocalQueue::Place* place_;
+  TimePoint began_;
+  TimePoint deadline_;
+  std::optional<Pool::Lent> lent_{};
+  TimePoint sent_{};             // of the last ACQUIRE
+  std::string popped_{};         // a fence that was popped and is not claimed yet
+  int copies_{0};                // of ACQUIRE with this token that were written and never answered
+  TimePoint doubt_until_{};      // what they may have set is gone by then
+  bool tried_{false};            // at least one attempt is over
+  unsigned failures_{0};         // at a stretch
+  TimePoint unreachable_since_{never};
+};
+
+// --- below: bodies
+
+inline Acquired Acquisition::run(Grant& grant) {
+  std::optional<std::stop_callback<std::function<void()>>> cancelled;
+  if (place_ != nullptr && patience_.cancel.stop_possible()) cancelled.emplace(patience_.cancel, [bell = bell()] { bell->ring(); });
+  for (;;) {
+    if (place_ != nullptr) place_->bell().silence_if_rung();  // first, so that no ring is overheard
+    if (auto const end = stopped()) return *end;
+    try {
+      if (auto const end = attempt(grant)) return *end;
+      failures_ = 0;
+      unreachable_since_ = never;
+    } catch (Error const& error) {
+      recover(error);
+    } catch (...) {  // no memory: whatever was asked for is undone
+      give_up();
+      throw;
+    }
+    tried_ = true;
+  }
+}
+
+/// Cancelled, closed, or out of time: then nothing of this call remains.
+inline std::optional<Acquired> Acquisition::stopped() {
+  if (!patience_.waits) return std::nullopt;
+  bool const cancelled = patience_.cancel.stop_requested();
+  bool const closed = context_.queue.closed();
+  bool const late = tried_ && failures_ == 0 && Clock::now() >= deadline_;
+  if (!cancelled && !closed && !late) return std::nullopt;
+  give_up();
+  if (!cancelled && closed) throw Error{Errc::closed, "the Client went away while waiting for " + printable(lease_.name())};
+  return cancelled ? Acquired::cancelled : Acquired::busy;
+}
+
+/// One ACQUIRE and, if it has to wait, one turn in the line. Nothing: try again.
+inline std::optional<Acquired> Acquisition::attempt(Grant& grant) {
+  if (!lent_) lent_.emplace(context_.link.pool().lend(step_deadline(), bell()));
+  auto const answer = ask(patience_.waits ? waiting_life : milliseconds::zero(), {});
+  if (answer.yes) return take(grant, answer, valid_until(sent_, ttl()), false) ? std::optional{Acquired::granted} : std::nullopt;
+  if (patience_.waits && Clock::now() < deadline_) return wait_at_server(grant, answer);
+  give_back();
+  if (doubtful()) settle();
+  return Acquired::busy;
+}
+
+inline std::optional<Acquired> Acquisition::wait_at_server(Grant& grant, Answer const& busy) {
+  context_.keeper.watch(place_->line(), busy.value);
+  auto const pop = pop_timeout(remaining(deadline_, Clock::now()));
+  auto const first_sent = sent_;
+  auto popped = block(pop, pop_bound(busy.server_time, pop));
+  if (!popped.answered) {
+    if (place_->was_kicked()) lent_.reset();  // closed without a word: the same token asks again over a new connection
+    return std::nullopt;
+  }
+  auto answer = popped.claim;
+  auto until = valid_until_handed_over(first_sent, busy.server_time, answer.server_time, popped.received, brief_lease());
+  bool brief = true;
+  if (!answer.yes && !popped.element.empty()) {
+    // Popped, but the claim behind it came too late to prove it: claim by the fence itself, one hop more.
+    popped_ = std::move(popped.element);
+    answer = ask(waiting_life, popped_);
+    until = valid_until(sent_, ttl());
+    brief = false;
+    popped_.clear();
+  }
+  if (!answer.yes) return std::nullopt;  // out of time, or the reservation ran out: then again, at the tail
+  grant.handed_over = true;
+  return take(grant, answer, until, brief) ? std::optional{Acquired::granted} : std::nullopt;
+}
+
+inline Answer Acquisition::ask(milliseconds wait, std::string_view popped) {
+  auto const deadline = step_deadline();
+  auto const request = acquire_request(keys(), token(), ttl(), retention(), wait, popped);
+  ++copies_;
+  doubt_until_ = std::max(doubt_until_, after(deadline, ttl()));
+  auto const reply = call_script(**lent_, deadline, [&](ScriptBy by) {
+    sent_ = Clock::now();
+    append(**lent_, request, by);
+  });
+  --copies_;
+  return to_answer(Verb::acquire, *reply);
+}
+
+/// BLPOP and the claim behind it in one write: Redis runs the second in the same turn in which the first ends.
+inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped {
+  auto& connection = **lent_;
+  std::array<char, 32> seconds;
+  std::snprintf(seconds.data(), seconds.size(), "%lld.%03d", static_cast<long long>(pop.count() / 1000), static_cast<int>(pop.count() % 1000));
+  auto const mark = "*" + std::to_string(bound);
+  auto const claim = acquire_request(keys(), token(), brief_lease(), retention(), waiting_life, mark);
+  connection.append({"BLPOP", keys().wake, seconds.data()});
+  append(connection, claim);
+  ++copies_;
+  connection.send(step_deadline());
+  auto const element = await_element();
+  doubt_until_ = std::max(doubt_until_, after(Clock::now(), brief_lease()));
+  if (!element) return {};
+
+  // The claim's answer stands right behind, in most cases in the same segment.
+  auto reply = connection.receive(after(Clock::now(), context_.options.command_timeout));
+  if ((*element)->is_error()) throw server_error((*element)->text(), connection.endpoint());
+  if (is_unknown_script(**reply)) {
+    append(connection, claim, ScriptBy::text);
+    connection.send(step_deadline());
+    reply = connection.receive(step_deadline());
+  }
+  if ((*reply)->is_error()) throw server_error((*reply)->text(), connection.endpoint());
+  --copies_;
+  Popped popped{.answered = true, .claim = to_answer(Verb::acquire, **reply), .received = Clock::now()};
+  if ((*element)->is_array()) popped.element = (**element)[1].text();
+  return popped;
+}
+
+/// The pop's own reply; nothing if this side ends the wait: out of time, cancelled, closed, kicked.
+inline std::optional<Reply> Acquisition::await_element() {
+  // A server looks at its timeouts ten times a second: beyond a little grace this side hangs up by itself.
+  auto const until = after(deadline_, milliseconds{5});
+  try {
+    for (;;) {
+      if (auto reply = (*lent_)->receive(until, bell())) return reply;
+      place_->bell().silence();
+      if (patience_.cancel.stop_requested() || context_.queue.closed()) return std::nullopt;
+      if (place_->was_kicked()) {
+        place_->line().kick();  // for the one who decides
+        return std::nullopt;
+      }
+    }
+  } catch (Error const& error) {
+    if (error.errc() == Errc::timeout) return std::nullopt;
+    throw;
+  }
+}
+
+/// Makes the grant good: replicas that were asked for, and a validity that is not over yet.
+inline bool Acquisition::take(Grant& grant, Answer const& answer, TimePoint until, bool brief) {
+  grant.fence = Fence{static_cast<std::uint64_t>(answer.value)};
+  grant.sent = brief ? Clock::now() : sent_;
+  grant.until = until;
+  grant.brief = brief;
+  ++copies_;  // should anything fail from here on, the token holds the lock
+  doubt_until_ = std::max(doubt_until_, after(Clock::now(), ttl()));
+  if (context_.options.replicas > 0) confirm_replicas();
+  if (!make_valid(grant)) {
+    if (!patience_.waits)
+      throw Error{Errc::timeout, "granted, but its validity was over before it could be used: the TTL is too short for this server"};
+    start_over();
+    return false;
+  }
+  --copies_;
+  lease_.may_live_until(doubt_until_);
+  lease_.loose_copies.store(copies_);
+  give_back();
+  return true;
+}
+
+/// A one-hop grant whose answer came late is worth one KEEP; any other that is over is over.
+inline bool Acquisition::make_valid(Grant& grant) {
+  auto const now = Clock::now();
+  if (!grant.brief) return grant.until > now;
+  if (grant.until - now > nanoseconds{brief_lease()} / 4) return true;
+  auto const deadline = after(now, std::min(context_.options.command_timeout, brief_lease()));
+  auto const request = keep_request(keys(), token(), ttl(), grant.fence, retention());
+  auto const reply = call_script(**lent_, deadline, [&](ScriptBy by) {
+    grant.sent = Clock::now();
+    append(**lent_, request, by);
+  });
+  if (!to_answer(Verb::keep, *reply).yes) return false;
+  grant.until = valid_until(grant.sent, ttl());
+  grant.brief = false;
+  return grant.until > Clock::now();
+}
+
+inline void Acquisition::confirm_replicas() {
+  auto& connection = **lent_;
+  auto const wanted = context_.options.replicas;
+  auto const patience = context_.options.replicas_timeout;
+  connection.append({"WAIT", std::to_string(wanted), std::to_string(patience.count())});
+  connection.send(step_deadline());
+  auto const confirmed = connection.expect(after(step_deadline(), patience)).view().integer();
+  if (confirmed >= wanted) return;
+  auto const endpoint = connection.endpoint();
+  if (patience_.waits) start_over();
+  throw Error{Errc::server_refused, endpoint + ": granted, but only " + std::to_string(confirmed) + " of " + std::to_string(wanted) +
+                                        " replicas confirmed it within " + text(patience) + ": undone"};
+}
+
+/// Decides whether a fault is worth another attempt, and pauses before it. Throws if not.
+inline void Acquisition::recover(Error const& error) {
+  auto const now = Clock::now();
+  bool const answered = error.errc() == Errc::server_refused || !error.retryable();
+  bool const broke = error.errc() == Errc::connection_lost;
+  if (!answered) context_.link.pool().note_broken();
+  if (!error.retryable() || now >= deadline_) fail(error);
+  if (!patience_.waits && (!broke || failures_ != 0)) fail(error);
+  if (answered) {
+    unreachable_since_ = never;
+  } else {
+    if (unreachable_since_ == never) unreachable_since_ = now;
+    if (deadline_ == never && now - unreachable_since_ >= context_.options.retry_for) fail(error);
+  }
+  lent_.reset();
+  // Once without a pause: the connection may just have been idle for too long.
+  if (auto const failed = failures_++; !broke || failed != 0) pause(backoff(failed, random_stock().take<1>()[0]));
+}
+
+inline void Acquisition::pause(milliseconds time) {
+  if (place_ == nullptr) return;
+  if (await_descriptor(-1, 0, std::min(after(Clock::now(), time), deadline_), bell()) == Awaited::interrupted) place_->bell().silence();
+}
+
+/// Ends the call with an error, once whatever was written is being undone.
+inline void Acquisition::fail(Error const& error) {
+  if (!doubtful()) throw error;
+  hang_up();
+  settle();
+  throw Link::in_doubt_if_unanswered(error);
+}
+
+/// Leaves the line and undoes what may have been done: in a moment if the server answers, else in the background.
+inline void Acquisition::give_up() noexcept {
+  bool const reserved = !popped_.empty();
+  hang_up();
+  if (!doubtful() && !reserved) return;
+  try {
+    auto const owner = reserved ? "h:" + popped_ : token();
+    context_.link.ask(release_request(keys(), owner, claim_time, retention()), after(Clock::now(), milliseconds{25}));
+    if (copies_ <= 1) return;  // and that one stood in front of a RELEASE on its own connection
+  } catch (...) {  // not now: in the background
+  }
+  settle();
+}
+
+/// Closes the connection with a RELEASE behind whatever was asked on it: if the server still runs the one, it runs the
+/// other too, and if it drops the one because its client has gone, there is nothing to release.
+inline void Acquisition::hang_up() noexcept {
+  if (!lent_) return;
+  try {
+    if (doubtful()) append(**lent_, release_request(keys(), token(), claim_time, retention()));
+  } catch (...) {  // no memory: settled over another connection
+  }
+  (*lent_)->send_and_close();
+  lent_.reset();
+}
+
+inline void Acquisition::settle() noexcept {
+  try {
+    context_.keeper.settle(lease_.spec, token(), std::min(doubt_until_, after(Clock::now(), ttl())), copies_);
+  } catch (...) {  // no memory for a copy of the token: its TTL ends it
+  }
+  copies_ = 0;
+}
+
+/// Gives up what this token holds and goes on with another: a RELEASE of a token may never meet a later grant of it.
+inline void Acquisition::start_over() {
+  give_up();
+  copies_ = 0;
+  lease_.token = OwnerToken::fresh(context_.label);
+}
+
+}  // namespace mortise::inline v1::detail

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// What the keeper has to do: the things it looks after, one request of a batch with what came of it, and who carries batches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <mortise/detail/verbs.hpp>
+#include <mortise/detail/wake.hpp>
+#include <mortise/error.hpp>
+#include <mortise/herald.hpp>
+#include <mortise/lease_state.hpp>
+
+namespace mortise::inline v1::detail {
+
+/// A name that somebody of this core waits for at the server.
+struct Line : std::enable_shared_from_this<Line> {
+  explicit Line(std::shared_ptr<LockSpec const> lock) : spec{std::move(lock)} {}
+  virtual ~Line() = default;
+
+  /// Tells the waiter that its server does not answer, or answers with a refusal: it has to look for itself.
+  virtual void kick() noexcept = 0;
+
+  std::shared_ptr<LockSpec const> const spec;
+  TimerHook nudge{};  // the keeper's, under its mutex
+};
+
+/// A token that may still hold a lock nobody knows of: released again and again until that is sure, or its time is over.
+struct Unsettled {
+  std::shared_ptr<LockSpec const> spec;
+  std::string owner;
+  TimePoint until;
+  int copies;  // of its ACQUIRE that may still be on the way: "not yours" proves nothing before they have been undone
+  unsigned attempts{0};
+  TimerHook retry{};
+  std::shared_ptr<Unsettled> self{};  // owns itself while it stands in the keeper's heap
+};
+
+/// One request of a batch, and what came of it.
+struct Chore {
+  enum class Outcome : std::uint8_t { unanswered, answered, refused, unknown_script };
+
+  Request request{};
+  std::shared_ptr<LeaseState> lease{};  // one of these three
+  std::shared_ptr<Line> line{};
+  std::shared_ptr<Unsettled> unsettled{};
+
+  TimePoint sent{};
+  Outcome outcome{Outcome::unanswered};
+  Answer answer{};
+  std::optional<Error> error{};
+
+  char const* reason() const noexcept { return error ? error->what() : "no answer"; }
+};
+
+/// Whoever carries a batch to the servers: first all of it is written, then all answers are read.
+class Authority : public TimeSource {
+ public:
+  /// Writes the batch; what could not be written stays unanswered, with its error.
+  virtual void send(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept = 0;
+  /// Reads the answers of what was written.
+  virtual void collect(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept = 0;
+};
+
+}  // namespace mortise::inline v1::detail

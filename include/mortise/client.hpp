@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// The Client: thread-safe access to one Redis or Valkey server.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <mortise/acquisition.hpp>
+#include <mortise/backend.hpp>
+#include <mortise/uri.hpp>
+
+namespace mortise::inline v1 {
+namespace detail {
+
+/// The core of a Client: one deployment, any number of threads.
+class ClientCore final : public Core {
+ public:
+  ClientCore(Uri const& uri, ClientOptions const& options) : ClientCore{options, make_link(uri, options)} {}
+
+  void close() noexcept override { queue_.close(); }
+
+  /// One command whose repetition is harmless; throws for an error reply, and if nobody answers within the command timeout.
+  template <class Use>
+  auto with_connection(Use&& use) {
+    auto const deadline = after(Clock::now(), options_.command_timeout);
+    bool repeated = false;
+    return link_->with_connection(deadline, repeated, [&](Connection& connection) { return use(connection, deadline); });
+  }
+  Reply command(std::initializer_list<std::string_view> arguments) {
+    return with_connection([&](Connection& connection, TimePoint deadline) {
+      connection.append(arguments);
+      connection.send(deadline);
+      return connection.expect(deadline);
+    });
+  }
+
+  /// In a forked child, for the core it inherited: closes the child's copies of the parent's sockets, and nothing else.
+  void close_inherited() noexcept { link_->pool().close_inherited(); }
+
+ protected:
+  Acquired acquire(LeaseState& lease, Patience const& patience, Grant& grant) override {
+    AcquisitionContext const context{*link_, keeper(), queue_, options_, label_};
+    if (!patience.waits) return Acquisition{context, lease, patience, nullptr}.run(grant);
+    auto [turn, place] = queue_.enter(lease.spec, patience.deadline, patience.cancel);
+    switch (turn) {
+      case LocalQueue::Turn::first: break;
+      case LocalQueue::Turn::timed_out: return Acquired::busy;
+      case LocalQueue::Turn::cancelled: return Acquired::cancelled;
+      case LocalQueue::Turn::closed: throw Error{Errc::closed, "the Client went away while waiting for " + printable(lease.name())};
+    }
+    struct Unwatch {
+      Keeper& keeper;
+      Line& line;
+      ~Unwatch() { keeper.unwatch(line); }
+    } const unwatch{keeper(), place->line()};
+    return Acquisition{context, lease, patience, &*place}.run(grant);
+  }
+
+  Reached ask(Request const& request, TimePoint deadline) override { return link_->ask(request, deadline); }
+  std::string const& label() const noexcept override { return label_; }
+
+ private:
+  ClientCore(ClientOptions const& options, std::shared_ptr<Link> link)
+      : Core{link, options.command_timeout, options.observer, wall_microseconds() ^ static_cast<std::uint64_t>(process_id())},
+        options_{options},
+        label_{label_of(options)},
+        link_{std::move(link)} {
+    link_->pool().on_reconnect([herald = std::weak_ptr{herald().weak_from_this()}](std::string const& endpoint) {
+      if (auto const told = herald.lock()) told->post(Event::Kind::reconnected, {}, Fence{}, {}, {}, endpoint);
+    });
+  }
+
+  static std::string label_of(ClientOptions const& options) {
+    return options.client_name.empty() ? default_label() : options.client_name;
+  }
+
+  static std::shared_ptr<Link> make_link(Uri const& uri, ClientOptions const& options) {
+    Address address{.host = uri.host, .path = uri.path, .port = uri.port};
+    Login login{.username = options.username, .password = options.password, .database = uri.db, .client_name = label_of(options)};
+    return std::make_shared<Link>(std::move(address), std::move(login), options.connect_timeout);
+  }
+
+  ClientOptions const options_;
+  std::string const label_;
+  std::shared_ptr<Link> const link_;
+  LocalQueue queue_{};
+};
+
+}  // namespace detail
+
+/// Thread-safe access to one deployment, told by its URI: `redis://[user[:password]@]host[:port][/db][?option=value]` or
+/// `unix:///path[?db=n]`. One per process is enough: threads get connections on loan, at most one waits for each name.
+/// It reconnects by itself, and a forked child gets connections of its own.
+class Client {
+ public:
+  /// Checks URI and options and does no I/O. Throws Errc::invalid_option, naming the part and the rule.
+  explicit Client(std::string_view uri, ClientOptions options = {}) {
+    auto const parsed = detail::parse_uri(uri);
+    detail::apply(parsed, options);
+    options = detail::checked(std::move(options));
+    if (options.tls) detail::invalid("tls options are given, but this version has no TLS: redis:// and unix:// only");
+    if (!options.username.empty() && options.password.empty()) detail::invalid("username is given, but no password");
+    handle_ = std::make_shared<detail::CoreHandle>([parsed, options = std::move(options)](detail::Core* inherited) {
+      if (inherited != nullptr) static_cast<detail::ClientCore*>(inherited)->close_inherited();
+      return std::make_shared<detail::ClientCore>(parsed, options);
+    });
+  }
+  Client(Client const&) = delete;
+  Client& operator=(Client const&) = delete;
+
+  /// Wakes whoever waits, with Errc::closed. Leases go on: they share what keeps them alive. Never hangs.
+  ~Client() {
+    if (auto const core = handle_->peek()) core->close();
+  }
+
+ private:
+  friend detail::Access;
+  std::shared_ptr<detail::CoreHandle> handle_;
+};
+
+}  // namespace mortise::inline v1

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+// One connection to one server: non-blocking, with absolute deadlines, closed for good at the first fault.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <mortise/detail/dial.hpp>
+#include <mortise/detail/server_error.hpp>
+#include <mortise/detail/wake.hpp>
+#include <mortise/reply.hpp>
+#include <mortise/time.hpp>
+
+namespace mortise::inline v1::detail {
+
+/// What every new connection says before anything else, so that no command ever runs in the wrong database or unnamed.
+struct Login {
+  std::string username{};
+  std::string password{};
+  int database{0};
+  std::string client_name{};
+};
+
+/// A connection whose set-up is done. hiredis formats nothing and blocks nowhere here: it parses, and in later versions
+/// carries TLS. Any I/O or protocol error closes the connection, and a timeout leaves nothing to do with it but
+/// send_and_close(): a late reply can never answer the next question.
+///
+/// Used by one thread at a time. Requests are gathered by append(), leave with send(), and are answered in order by
+/// receive().
+class Connection {
+ public:
+  /// Connects, logs in, selects the database and sets the name, all by `deadline`.
+  Connection(Address const& address, Login const& login, SocketLedger& ledger, TimePoint deadline, Wake* interrupt = nullptr);
+  Connection(Connection const&) = delete;
+  Connection& operator=(Connection const&) = delete;
+  ~Connection() { close(); }
+
+  std::string const& endpoint() const noexcept { return endpoint_; }
+  bool closed() const noexcept { return !context_ || spent_; }
+
+  /// Nothing unasked for has arrived and the peer has not hung up: asks the kernel, not the server.
+  bool quiet() const noexcept;
+
+  /// Gathers one command of so many arguments; begin() first, then each argument().
+  void begin(std::size_t arguments);
+  void argument(std::string_view bytes);
+  void argument(std::int64_t number);
+  void append(std::initializer_list<std::string_view> arguments);
+
+  /// Writes what was gathered. Throws, closed, when not all of it was taken by `deadline`. False: `interrupt` rang first
+  /// (closed as well if a part had left already).
+  bool send(TimePoint deadline, Wake* interrupt = nullptr);
+
+  /// The next reply, or nothing if `interrupt` rang first.
+  std::optional<Reply> receive(TimePoint deadline, Wake* interrupt = nullptr);
+
+  /// The next reply; an error reply is thrown as what it means.
+  Reply expect(TimePoint deadline);
+
+  /// Writes what was gathered as far as the kernel takes it at once, and hangs up in an orderly way: the server still
+  /// carries out what it receives.
+  void send_and_close() noexcept;
+
+  void close() noexcept;
+
+ private:
+  struct Free {
+    void operator()(redisContext* context) const noexcept { ::redisFree(context); }
+  };
+
+  Connection(Address const& address, SocketLedger& ledger) : endpoint_{address.text()}, ledger_{&ledger} {}
+
+  void log_in(Login const& login, TimePoint deadline, Wake* interrupt);
+  bool write_some();
+  bool wait_for(short events, TimePoint deadline, Wake* interrupt);
+  void fill(bool& would_block);
+  [[noreturn]] void fail(Errc errc, std::string const& what);
+
+  std::string endpoint_;
+  SocketLedger* ledger_;
+  SocketLedger::Entry entry_{};
+  std::unique_ptr<redisContext, Free> context_{};
+  std::string out_{};
+  std::size_t written_{0};  // of out_
+  std::size_t unread_{0};   // replies still to come
+  bool asked_{false};       // some of what awaits a reply has left
+  bool spent_{false};       // timed out: whatever still arrives is nobody's
+};
+
+// --- below: bodies
+
+inline Connection::Connection(Address const& address, Login const& login, SocketLedger& ledger, TimePoint deadline,
+                              Wake* interrupt)
+    : Connection{address, ledger} {  // delegating: from here on the destructor runs, whatever throws
+  auto socket = dial(address, deadline, interrupt);
+  context_.reset(::redisConnectFd(socket.get()));
+  if (!context_) throw std::bad_alloc{};
+  context_->flags &= ~REDIS_BLOCK;
+  entry_ = ledger_->enter(socket.release());
+  log_in(login, deadline, interrupt);
+}
+
+inline void Connection::log_in(Login const& login, TimePoint deadline, Wake* interrupt) {
+  std::size_t required = 0;
+  if (!login.password.empty()) {
+    ++required;
+    if (login.username.empty())
+      append({"AUTH", login.password});
+    else
+      append({"AUTH", login.username, login.password});
+  }
+  if (login.database != 0) {
+    ++required;
+    append({"SELECT", std::to_string(login.database)});
+  }
+  append({"CLIENT", "SETNAME", login.client_name});
+  auto const interrupted = [&] { fail(Errc::connect_failed, "interrupted while connecting"); };
+  if (!send(deadline, interrupt)) interrupted();
+  for (std::size_t i = 0; i <= required; ++i) {
+    auto const reply = receive(deadline, interrupt);
+    if (!reply) interrupted();
+    if (!(*reply)->is_error()) continue;
+    auto error = server_error((*reply)->text(), endpoint_);
+    // The name is a courtesy: a server on which CLIENT is forbidden or renamed does without.
+    bool const courtesy = i == required && (error.errc() == Errc::no_permission || (*reply)->text().starts_with("ERR unknown"));
+    if (courtesy) continue;
+    close();
+    throw error;
+  }
+}
+
+inline bool Connection::quiet() const noexcept {
+  if (closed() || unread_ != 0) return false;
+  char byte;
+  auto const got = ::recv(context_->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+inline void Connection::begin(std::size_t arguments) {
+  char digits[24];
+  auto const end = std::to_chars(digits, digits + sizeof digits, arguments).ptr;
+  out_ += '*';
+  out_.append(digits, end);
+  out_ += "\r\n";
+  ++unread_;
+}
+
+inline void Connection::argument(std::string_view bytes) {
+  char digits[24];
+  auto const end = std::to_chars(digits, digits + sizeof digits, bytes.size()).ptr;
+  out_ += '$';
+  out_.append(digits, end);
+  out_ += "\r\n";
+  out_ += bytes;
+  out_ += "\r\n";
+}
+
+inline void Connection::argument(std::int64_t number) {
+  char digits[24];
+  auto const end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  argument(std::string_view{digits, static_cast<std::size_t>(end - digits)});
+}
+
+inline void Connection::append(std::initializer_list<std::string_view> arguments) {
+  begin(arguments.size());
+  for (auto const bytes : arguments) argument(bytes);
+}
+
+inline bool Connection::send(TimePoint deadline, Wake* interrupt) {
+  if (closed()) throw Error{Errc::connection_lost, endpoint_ + ": the connection is closed"};
+  while (!write_some()) {
+    if (wait_for(POLLOUT, deadline, interrupt)) continue;
+    if (written_ != 0) close();
+    return false;
+  }
+  return true;
+}
+
+/// Writes what the kernel takes at once; whether that was all.
+inline bool Connection::write_some() {
+  while (written_ < out_.size()) {
+    auto const count = ::send(context_->fd, out_.data() + written_, out_.size() - written_, MSG_NOSIGNAL);
+    if (count >= 0) {
+      asked_ = true;
+      written_ += static_cast<std::size_t>(count);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return false;
+    } else if (errno != EINTR) {
+      fail(Errc::connection_lost, std::string{"connection lost: "} + std::strerror(errno));
+    }
+  }
+  out_.clear();
+  written_ = 0;
+  return true;
+}
+
+inline std::optional<Reply> Connection::receive(TimePoint deadline, Wake* interrupt) {
+  if (closed()) throw Error{Errc::connection_lost, endpoint_ + ": the connection is closed"};
+  bool look_first = context_->reader->len > context_->reader->pos;
+  for (;;) {
+    if (look_first) {
+      void* reply = nullptr;
+      if (::redisReaderGetReply(context_->reader, &reply) != REDIS_OK)
+        fail(Errc::connection_lost, std::string{"protocol error: "} + context_->reader->errstr);
+      if (reply != nullptr) {
+        if (--unread_ == 0) asked_ = false;
+        return Reply{reply};
+      }
+    }
+    if (!wait_for(POLLIN, deadline, interrupt)) return std::nullopt;
+    bool would_block = false;
+    fill(would_block);
+    look_first = !would_block;
+  }
+}
+
+inline Reply Connection::expect(TimePoint deadline) {
+  auto reply = receive(deadline);
+  if ((*reply)->is_error()) throw server_error((*reply)->text(), endpoint_);
+  return std::move(*reply);
+}
+
+inline void Connection::fill(bool& would_block) {
+  std::array<char, 4096> bytes;
+  auto const count = ::recv(context_->fd, bytes.data(), bytes.size(), 0);
+  if (count > 0) {
+    // More than any lock ever answers: a peer that is no Redis must not fill our memory.
+    if (context_->reader->len - context_->reader->pos > (std::size_t{1} << 20)) fail(Errc::connection_lost, "protocol error: endless reply");
+    if (::redisReaderFeed(context_->reader, bytes.data(), static_cast<std::size_t>(count)) != REDIS_OK)
+      fail(Errc::connection_lost, std::string{"protocol error: "} + context_->reader->errstr);
+  } else if (count == 0) {
+    fail(Errc::connection_lost, "the server closed the connection");
+  } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
+    would_block = true;
+  } else {
+    fail(Errc::connection_lost, std::string{"connection lost: "} + std::strerror(errno));
+  }
+}
+
+inline bool Connection::wait_for(short events, TimePoint deadline, Wake* interrupt) {
+  for (;;) {
+    switch (await_descriptor(context_->fd, events, deadline, interrupt)) {
+      case Awaited::ready: return true;
+      case Awaited::interrupted: return false;
+      case Awaited::timed_out: fail(Errc::timeout, "no answer within the time allowed");
+    }
+  }
+}
+
+inline void Connection::send_and_close() noexcept {
+  try {
+    if (context_) write_some();
+  } catch (...) {  // closed by then
+  }
+  close();
+}
+
+inline void Connection::close() noexcept {
+  if (!context_) return;
+  // shutdown, not close alone: a forked child may hold the descriptor too, and the server must see us go all the same.
+  ::shutdown(context_->fd, SHUT_RDWR);
+  ledger_->leave(entry_);
+  context_.reset();
+  out_.clear();
+  written_ = 0;
+}
+
+inline void Connection::fail(Errc errc, std::string const& what) {
+  if (errc == Errc::timeout)
+    spent_ = true;
+  else
+    close();
+  Error error{errc, endpoint_ + ": " + what};
+  throw asked_ ? std::move(error).unanswered() : error;
+}
+
+}  // namespace mortise::inline v1::detail

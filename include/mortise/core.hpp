@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+// What Leases share: taking, keeping and giving up a lock by the verbs of a backend, whatever kind it is.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <mortise/keeper.hpp>
+
+namespace mortise::inline v1::detail {
+
+/// How long a caller waits for its turn.
+struct Patience {
+  bool waits{false};           ///< false: a try, one round trip
+  TimePoint deadline{never};   ///< of a wait
+  std::stop_token cancel{};
+};
+
+enum class Acquired : std::uint8_t { granted, busy, cancelled };
+
+/// What a backend tells of a grant.
+struct Grant {
+  Fence fence{};
+  TimePoint sent{};         ///< when the request was written that was granted
+  TimePoint until{};        ///< how long it may be believed
+  bool brief{false};        ///< under the short lease of a hand-off: KEEP has to follow
+  bool handed_over{false};  ///< by a release, after a wait
+};
+
+/// The answer to a keep or release, and whether the request may have been carried out twice.
+struct Reached {
+  Answer answer{};
+  TimePoint sent{};
+  bool repeated{false};
+};
+
+/// The reference-counted heart of a Client, a Quorum or a MemoryBackend: it lives as long as they or any Lease of theirs.
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(Core const&) = delete;
+  Core& operator=(Core const&) = delete;
+  virtual ~Core() {
+    keeper_->stop();
+    herald_->stop();
+  }
+
+  /// Takes the lock. No lease: busy when the deadline came, or cancelled. Throws Error.
+  std::shared_ptr<LeaseState> take(std::shared_ptr<LockSpec const> const& spec, Patience const& patience);
+
+  /// Asks whether the lease still stands. False makes it lost.
+  bool confirm(LeaseState& lease) { return prolong(lease, milliseconds{1}); }
+  /// Lengthens it to `ttl` from now. False makes it lost; throws, its deadline unmoved, if nobody answered.
+  bool prolong(LeaseState& lease, milliseconds ttl);
+  /// Gives it up. True: released by us; false: it was not ours any more; throws if nobody answered, and goes on trying.
+  bool release(LeaseState& lease);
+  /// The same without waiting for more than one call may take, and without throwing.
+  void abandon(LeaseState& lease) noexcept;
+
+  TimePoint now() const noexcept { return authority_->now(); }
+  Herald& herald() noexcept { return *herald_; }
+
+  /// Wakes everybody who waits, with Errc::closed; leases go on.
+  virtual void close() noexcept = 0;
+
+ protected:
+  Core(std::shared_ptr<Authority> authority, milliseconds command_timeout, Herald::Observer observer, std::uint64_t seed)
+      : authority_{std::move(authority)},
+        herald_{std::make_shared<Herald>(authority_, std::move(observer))},
+        keeper_{std::make_shared<Keeper>(authority_, herald_, command_timeout, seed)},
+        command_timeout_{command_timeout} {}
+
+  /// One acquisition: fills the grant, or says why there is none. `lease` gives the token.
+  virtual Acquired acquire(LeaseState& lease, Patience const& patience, Grant& grant) = 0;
+  /// One keep or release, said again where that is safe; throws if nobody answers by `deadline`.
+  virtual Reached ask(Request const& request, TimePoint deadline) = 0;
+  /// The label of new owner tokens.
+  virtual std::string const& label() const noexcept = 0;
+  /// Starts the threads, where there are any. Throws.
+  virtual void start() {
+    herald_->start();
+    keeper_->start();
+  }
+
+  milliseconds command_timeout() const noexcept { return command_timeout_; }
+  Keeper& keeper() noexcept { return *keeper_; }
+
+ private:
+  void hold(LeaseState& lease, Grant const& grant, bool in_heap) noexcept;
+  void lose(LeaseState& lease, char const* reason) noexcept;
+
+  std::shared_ptr<Authority> authority_;
+  std::shared_ptr<Herald> herald_;
+  std::shared_ptr<Keeper> keeper_;
+  milliseconds command_timeout_;
+};
+
+// --- below: bodies
+
+/// Room that was promised by keeper and herald, given back unless it is used.
+class PromisedRoom {
+ public:
+  PromisedRoom(Keeper& keeper, Herald& herald) : keeper_{keeper}, herald_{herald} {
+    herald_.promise();
+    try {
+      keeper_.promise();
+    } catch (...) {
+      herald_.take_back_promise();
+      throw;
+    }
+  }
+  PromisedRoom(PromisedRoom const&) = delete;
+  PromisedRoom& operator=(PromisedRoom const&) = delete;
+  ~PromisedRoom() {
+    if (!for_keeper_used) keeper_.take_back_promise();
+    if (!for_herald_used) herald_.take_back_promise();
+  }
+
+  bool for_keeper_used{false};
+  bool for_herald_used{false};
+
+ private:
+  Keeper& keeper_;
+  Herald& herald_;
+};
+
+inline std::shared_ptr<LeaseState> Core::take(std::shared_ptr<LockSpec const> const& spec, Patience const& patience) {
+  // Whatever can fail here for want of memory or threads fails before anything is sent.
+  start();
+  auto const began = now();
+  auto lease = std::make_shared<LeaseState>(shared_from_this(), spec, OwnerToken::fresh(label()));
+  PromisedRoom room{*keeper_, *herald_};
+
+  Grant grant;
+  auto const acquired = acquire(*lease, patience, grant);
+  if (acquired != Acquired::granted) {
+    auto const kind = patience.waits ? Event::Kind::waited : Event::Kind::busy;
+    herald_->post(kind, spec->name(), Fence{}, now() - began, acquired == Acquired::cancelled ? "cancelled" : "deadline");
+    return nullptr;
+  }
+  room.for_herald_used = true;
+  room.for_keeper_used = spec->options.renew || grant.brief;
+  hold(*lease, grant, room.for_keeper_used);
+  herald_->post(grant.handed_over ? Event::Kind::handed_over : Event::Kind::granted, spec->name(), grant.fence, now() - began);
+  return lease;
+}
+
+inline void Core::hold(LeaseState& lease, Grant const& grant, bool keep) noexcept {
+  auto const& options = lease.spec->options;
+  lease.fence = grant.fence;
+  lease.granted = grant.sent;
+  lease.first_keep = grant.brief;
+  lease.renew_until = !options.renew ? TimePoint::min() : options.max_hold ? after(grant.sent, *options.max_hold) : never;
+  lease.validity.begin(grant.until);
+  herald_->watch(lease);
+  // Not at once: a lock that is held for less than this needs no KEEP at all.
+  if (keep) keeper_->hold(lease, grant.brief ? after(now(), first_keep_delay) : renewal_due(grant.sent, options.ttl));
+}
+
+inline void Core::lose(LeaseState& lease, char const* reason) noexcept {
+  lease.gone.store(true);
+  lease.loss_reason.store(reason);
+  if (lease.validity.end(Standing::lost) == Standing::held) herald_->tell(lease);
+  keeper_->drop(lease);
+}
+
+inline bool Core::prolong(LeaseState& lease, milliseconds ttl) {
+  if (!lease.validity.held(now())) return false;
+  lease.may_live_until(after(after(now(), command_timeout_), ttl));
+  auto const retention = retention_for(std::max(ttl, lease.spec->options.ttl));
+  auto const reached = ask(keep_request(lease.spec->keys, lease.token.stored(), ttl, lease.fence, retention), after(now(), command_timeout_));
+  if (!reached.answer.yes) {
+    lose(lease, "taken over or deleted");
+    return false;
+  }
+  return lease.validity.prolong(valid_until(reached.sent, ttl), now());
+}
+
+inline bool Core::release(LeaseState& lease) {
+  auto const before = lease.validity.end(Standing::released);
+  keeper_->drop(lease);
+  if (before == Standing::lost)
+    herald_->tell_and_forget(lease.shared_from_this());
+  else
+    herald_->drop(lease);
+  if (lease.gone.load()) return false;
+  if (before != Standing::held && now() >= lease.latest_end()) {
+    lease.gone.store(true);
+    return false;
+  }
+
+  auto const& spec = *lease.spec;
+  auto const request = release_request(spec.keys, lease.token.stored(), claim_time, retention_for(spec.options.ttl));
+  try {
+    auto const reached = ask(request, after(now(), command_timeout_));
+    lease.gone.store(true);
+    if (int const copies = lease.loose_copies.load(); copies > 0) keeper_->settle(lease.spec, lease.token.stored(), lease.latest_end(), copies);
+    // "Not yours" to a repeated request: the first copy, whose answer was lost, has released what we held until then.
+    bool const ours = reached.answer.yes || (reached.repeated && before == Standing::held);
+    if (ours) herald_->post(Event::Kind::released, spec.name(), lease.fence, now() - lease.granted);
+    if (!ours && before == Standing::held)
+      herald_->post(Event::Kind::lost, spec.name(), lease.fence, now() - lease.granted, "taken over or deleted");
+    return ours;
+  } catch (Error const& error) {
+    if (!lease.settling.exchange(true)) keeper_->settle(lease.spec, lease.token.stored(), lease.latest_end(), lease.loose_copies.load());
+    herald_->post(Event::Kind::release_failed, spec.name(), lease.fence, {}, error.what());
+    throw;
+  }
+}
+
+inline void Core::abandon(LeaseState& lease) noexcept {
+  try {
+    auto const standing = lease.validity.standing();
+    bool const unreachable = standing == Standing::lost && !lease.gone.load();
+    if (lease.settling.load()) return;  // the keeper is at it
+    if (!unreachable) {
+      release(lease);
+      return;
+    }
+    // Lost because no renewal got through: trying now would only hold the caller up.
+    lease.validity.end(Standing::released);
+    keeper_->drop(lease);
+    if (now() < lease.latest_end()) keeper_->settle(lease.spec, lease.token.stored(), lease.latest_end(), lease.loose_copies.load());
+    herald_->tell_and_forget(lease.shared_from_this());
+  } catch (...) {  // told to the observer, and being settled
+  }
+}
+
+}  // namespace mortise::inline v1::detail

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The three verbs of a lock and their answers as plain data: what is asked, apart from how it travels.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <mortise/fence.hpp>
+#include <mortise/key.hpp>
+#include <mortise/time.hpp>
+
+namespace mortise::inline v1::detail {
+
+enum class Verb : std::uint8_t {
+  acquire,  ///< take the lock, if it is free or reserved for this caller
+  keep,     ///< lengthen the lease, if owner and fence still stand
+  release,  ///< give the lock up, pass a popped reservation on, or nudge: hand over a lock that nobody holds
+};
+
+/// One question. By views: what they show must live until the answer is in.
+struct Request {
+  Verb verb{Verb::acquire};
+  LockKeys const* keys{};
+  std::string_view owner{};       ///< a token; for release also "h:<fence>" (pass on) or nothing (nudge)
+  milliseconds lease{};           ///< acquire, keep: the TTL; release: the life of a reservation
+  Fence fence{};                  ///< keep: the fence of the grant
+  milliseconds retention{};       ///< life of the fence counter
+  milliseconds wait{};            ///< acquire: 0 = a try; otherwise, and for a nudge: life of "somebody waits"
+  std::string_view popped{};      ///< acquire: nothing, a popped fence, or "*<µs>" behind a blocking pop
+};
+
+/// The answer to a Request. What `value` means depends on the verb.
+struct Answer {
+  bool yes{};                  ///< granted, kept, released
+  std::int64_t value{};        ///< granted: the fence; otherwise acquire, release: what the lock's PTTL says (-2 absent, -1 no expiry)
+  microseconds server_time{};  ///< acquire: the server's clock
+};
+
+inline Request acquire_request(LockKeys const& keys, std::string_view token, milliseconds lease, milliseconds retention,
+                               milliseconds wait, std::string_view popped = {}) noexcept {
+  return {Verb::acquire, &keys, token, lease, {}, retention, wait, popped};
+}
+
+inline Request keep_request(LockKeys const& keys, std::string_view token, milliseconds lease, Fence fence,
+                            milliseconds retention) noexcept {
+  return {Verb::keep, &keys, token, lease, fence, retention, {}, {}};
+}
+
+inline Request release_request(LockKeys const& keys, std::string_view owner, milliseconds claim, milliseconds retention,
+                               milliseconds wait = {}) noexcept {
+  return {Verb::release, &keys, owner, claim, {}, retention, wait, {}};
+}
+
+}  // namespace mortise::inline v1::detail

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+// The keeper: the thread that does the library's own I/O. It renews leases, nudges names that are waited for, and settles
+// requests whose outcome is unknown, all in bounded batches on one connection.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mortise/chore.hpp>
+#include <mortise/detail/timing.hpp>
+#include <mortise/herald.hpp>
+#include <mortise/lease_state.hpp>
+
+namespace mortise::inline v1::detail {
+
+class Keeper : public std::enable_shared_from_this<Keeper> {
+ public:
+  Keeper(std::shared_ptr<Authority> authority, std::shared_ptr<Herald> herald, milliseconds command_timeout, std::uint64_t seed)
+      : authority_{std::move(authority)}, herald_{std::move(herald)}, command_timeout_{command_timeout}, random_{seed | 1} {
+    batch_.reserve(most_chores);
+  }
+
+  ~Keeper() {
+    for (auto* const open : std::vector<Unsettled*>{unsettled_.items()}) open->self.reset();
+  }
+
+  /// Before anything is sent: a thread, and room for one more lease. Throws.
+  void start() { worker_.start(shared_from_this()); }
+  void promise() {
+    std::lock_guard const guard{mutex_};
+    leases_.promise();
+  }
+  void take_back_promise() noexcept {
+    std::lock_guard const guard{mutex_};
+    leases_.take_back_promise();
+  }
+
+  /// Renews a lease from `due` on.
+  void hold(LeaseState& lease, TimePoint due) noexcept;
+
+  /// Renews it no more: when this returns, no renewal of this lease will be written.
+  void drop(LeaseState& lease) noexcept;
+
+  /// Nudges a name, which the server said will be free in `pttl` ms; from then on at least every poll.
+  void watch(Line& line, std::int64_t pttl);
+  void unwatch(Line& line) noexcept;
+
+  /// Releases `owner` in the background until `until`. Without memory for that, an event says what may be left behind.
+  void settle(std::shared_ptr<LockSpec const> spec, std::string owner, TimePoint until, int copies) noexcept;
+
+  TimePoint step();
+  TimePoint next_due();
+  void stop() noexcept {
+    quit_.ring();
+    worker_.stop();
+  }
+
+ private:
+  static constexpr std::size_t most_chores = 128;  // their requests fit into a socket's buffer
+
+  bool gather_due(TimePoint now, milliseconds& patience) noexcept;
+  void conclude_renewal(Chore const& chore, TimePoint now) noexcept;
+  void conclude_nudge(Chore const& chore, TimePoint now) noexcept;
+  void conclude_settling(Chore const& chore, TimePoint now) noexcept;
+  void kept(LeaseState& lease, TimePoint due) noexcept;
+  void renew_at(LeaseState& lease, TimePoint due) noexcept;
+  void forget(LeaseState& lease) noexcept;
+  void plan(TimePoint due) noexcept;
+  TimePoint earliest() const noexcept { return std::min({leases_.next_due(), lines_.next_due(), unsettled_.next_due()}); }
+  static TimePoint nudge_due(std::int64_t pttl, TimePoint now) noexcept;
+  std::uint64_t random() noexcept;
+
+  std::shared_ptr<Authority> authority_;
+  std::shared_ptr<Herald> herald_;
+  milliseconds command_timeout_;
+  std::uint64_t random_;  // the thread's own; only spreads retries
+  Worker<Keeper> worker_{"mortise-keeper"};
+  Wake quit_{};  // breaks off the I/O that is under way; the worker's own bell also rings for work
+  std::vector<Chore> batch_{};  // the thread's own
+
+  std::mutex mutex_{};
+  std::condition_variable written_{};
+  bool writing_{false};
+  std::uint64_t writes_{0};
+  TimePoint planned_{TimePoint::min()};
+  TimerHeap<LeaseState, &LeaseState::renewal> leases_{};
+  TimerHeap<Line, &Line::nudge> lines_{};
+  TimerHeap<Unsettled, &Unsettled::retry> unsettled_{};
+};
+
+// --- below: bodies
+
+inline void Keeper::hold(LeaseState& lease, TimePoint due) noexcept {
+  std::lock_guard const guard{mutex_};
+  leases_.put(lease, due);
+  plan(due);
+}
+
+inline void Keeper::drop(LeaseState& lease) noexcept {
+  std::unique_lock lock{mutex_};
+  if (lease.renewal.set()) leases_.remove(lease);
+  // A batch that was gathered before may be on its way to the socket right now.
+  written_.wait(lock, [this, write = writes_] { return !writing_ || writes_ != write; });
+}
+
+inline void Keeper::watch(Line& line, std::int64_t pttl) {
+  std::lock_guard const guard{mutex_};
+  auto const due = nudge_due(pttl, authority_->now());
+  if (line.nudge.set()) {
+    lines_.move(line, due);
+  } else {
+    lines_.promise();
+    lines_.put(line, due);
+  }
+  plan(due);
+}
+
+inline void Keeper::unwatch(Line& line) noexcept {
+  std::lock_guard const guard{mutex_};
+  if (line.nudge.set()) lines_.remove(line);
+}
+
+inline void Keeper::settle(std::shared_ptr<LockSpec const> spec, std::string owner, TimePoint until, int copies) noexcept {
+  try {
+    auto open = std::make_shared<Unsettled>(Unsettled{spec, std::move(owner), until, copies});
+    std::lock_guard const guard{mutex_};
+    unsettled_.promise();
+    auto const due = authority_->now();
+    unsettled_.put(*open, due);
+    open->self = open;
+    plan(due);
+  } catch (std::bad_alloc const&) {
+    herald_->post(Event::Kind::orphan_possible, spec->name(), Fence{}, {}, "no memory to settle it");
+  }
+}
+
+inline TimePoint Keeper::next_due() {
+  std::lock_guard const guard{mutex_};
+  return earliest();
+}
+
+inline void Keeper::plan(TimePoint due) noexcept {
+  if (due >= planned_) return;
+  planned_ = due;
+  worker_.wake();
+}
+
+inline TimePoint Keeper::step() {
+  for (;;) {
+    auto patience = command_timeout_;
+    {
+      std::lock_guard const guard{mutex_};
+      planned_ = TimePoint::min();  // awake: nobody needs to ring
+      if (worker_.stopping() || !gather_due(authority_->now(), patience)) return planned_ = earliest();
+      writing_ = true;
+      ++writes_;
+    }
+    auto const deadline = after(Clock::now(), patience);  // of sockets: real time, also where tests move the clock
+    authority_->send(batch_, deadline, &quit_);
+    {
+      std::lock_guard const guard{mutex_};
+      writing_ = false;
+    }
+    written_.notify_all();
+    authority_->collect(batch_, deadline, &quit_);
+    auto const now = authority_->now();
+    for (auto const& chore : batch_) {
+      if (chore.lease) conclude_renewal(chore, now);
+      if (chore.line) conclude_nudge(chore, now);
+      if (chore.unsettled) conclude_settling(chore, now);
+    }
+    batch_.clear();
+  }
+}
+
+/// Gathers what is due, under the mutex: what is dropped from here on is not in the batch, or waits for its writing.
+inline bool Keeper::gather_due(TimePoint now, milliseconds& patience) noexcept {
+  while (batch_.size() < most_chores && leases_.next_due() <= now) {
+    auto& lease = *leases_.front();
+    auto const ttl = lease.spec->options.ttl;
+    if (now >= lease.renew_until && !lease.first_keep) {
+      leases_.remove(lease);  // held for as long as it may be: it ends with its TTL
+      continue;
+    }
+    leases_.move(lease, after(now, 2 * command_timeout_));  // until its answer says when
+    lease.may_live_until(after(after(now, command_timeout_), ttl));
+    patience = std::min(patience, std::max(renewal_patience(ttl, command_timeout_), milliseconds{50}));
+    auto& chore = batch_.emplace_back();
+    chore.request = keep_request(lease.spec->keys, lease.token.stored(), ttl, lease.fence, retention_for(ttl));
+    chore.lease = lease.shared_from_this();
+  }
+  while (batch_.size() < most_chores && lines_.next_due() <= now) {
+    auto& line = *lines_.front();
+    lines_.move(line, after(now, nudge_poll));
+    auto& chore = batch_.emplace_back();
+    chore.request = release_request(line.spec->keys, {}, claim_time, retention_for(line.spec->options.ttl), waiting_life);
+    chore.line = line.shared_from_this();
+  }
+  while (batch_.size() < most_chores && unsettled_.next_due() <= now) {
+    auto& open = *unsettled_.front();
+    unsettled_.move(open, after(now, 2 * command_timeout_));
+    auto& chore = batch_.emplace_back();
+    chore.request = release_request(open.spec->keys, open.owner, claim_time, retention_for(open.spec->options.ttl));
+    chore.unsettled = open.self;
+  }
+  return !batch_.empty();
+}
+
+inline void Keeper::conclude_renewal(Chore const& chore, TimePoint now) noexcept {
+  auto& lease = *chore.lease;
+  auto const ttl = lease.spec->options.ttl;
+  if (chore.outcome == Chore::Outcome::unknown_script) return renew_at(lease, now);
+  if (chore.outcome != Chore::Outcome::answered) {
+    if (!lease.validity.held(now)) return forget(lease);
+    renew_at(lease, after(now, renewal_retry(ttl)));
+    return herald_->post(Event::Kind::renewal_failed, lease.name(), lease.fence, now - chore.sent, chore.reason());
+  }
+  if (!chore.answer.yes) {
+    lease.gone.store(true);
+    lease.loss_reason.store("taken over or deleted");
+    if (lease.validity.end(Standing::lost) == Standing::held) herald_->tell(lease);
+    return forget(lease);
+  }
+  if (lease.validity.prolong(valid_until(chore.sent, ttl), now)) {
+    kept(lease, renewal_due(chore.sent, ttl));
+    return herald_->post(Event::Kind::renewed, lease.name(), lease.fence, now - chore.sent);
+  }
+  forget(lease);
+  // The server lengthened a lease that its holder had given up as lost: nobody will release it but we.
+  if (lease.validity.standing() == Standing::lost) settle(lease.spec, lease.token.stored(), lease.latest_end(), 0);
+}
+
+inline void Keeper::conclude_nudge(Chore const& chore, TimePoint now) noexcept {
+  auto due = now;
+  bool kick = false;
+  if (chore.outcome == Chore::Outcome::answered) {
+    due = nudge_due(chore.answer.value, now);
+  } else if (chore.outcome != Chore::Outcome::unknown_script) {
+    due = after(now, backoff(10, random()));
+    kick = chore.outcome == Chore::Outcome::unanswered || !chore.error || !chore.error->retryable();
+  }
+  {
+    std::lock_guard const guard{mutex_};
+    if (!chore.line->nudge.set()) return;
+    lines_.move(*chore.line, due);
+  }
+  if (kick) chore.line->kick();
+}
+
+inline void Keeper::conclude_settling(Chore const& chore, TimePoint now) noexcept {
+  auto& open = *chore.unsettled;
+  bool const answered = chore.outcome == Chore::Outcome::answered;
+  if (answered && chore.answer.yes && open.copies > 0) --open.copies;
+  bool const first_failure = !answered && chore.outcome != Chore::Outcome::unknown_script && open.attempts == 0;
+  auto const due = chore.outcome == Chore::Outcome::unknown_script ? now : after(now, backoff(open.attempts++, random()));
+  {
+    std::lock_guard const guard{mutex_};
+    if ((answered && open.copies == 0) || due >= open.until) {
+      unsettled_.remove(open);
+      open.self.reset();
+    } else {
+      unsettled_.move(open, due);
+    }
+  }
+  if (first_failure) herald_->post(Event::Kind::orphan_possible, open.spec->name(), Fence{}, {}, chore.reason());
+}
+
+inline void Keeper::kept(LeaseState& lease, TimePoint due) noexcept {
+  std::lock_guard const guard{mutex_};
+  lease.first_keep = false;
+  if (lease.renewal.set()) leases_.move(lease, due);
+}
+
+inline void Keeper::renew_at(LeaseState& lease, TimePoint due) noexcept {
+  std::lock_guard const guard{mutex_};
+  if (!lease.renewal.set()) return;  // dropped meanwhile
+  leases_.move(lease, due);
+}
+
+inline void Keeper::forget(LeaseState& lease) noexcept {
+  std::lock_guard const guard{mutex_};
+  if (lease.renewal.set()) leases_.remove(lease);
+}
+
+/// After the PTTL the server told: -2, nobody holds it: at once; -1, held without expiry by a foreign client: a poll.
+inline TimePoint Keeper::nudge_due(std::int64_t pttl, TimePoint now) noexcept {
+  if (pttl == -2) return now;
+  auto const held_for = pttl < 0 ? nudge_poll : milliseconds{pttl} + milliseconds{1};
+  return after(now, std::min(held_for, nudge_poll));
+}
+
+inline std::uint64_t Keeper::random() noexcept {  // xorshift64
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  return random_;
+}
+
+}  // namespace mortise::inline v1::detail

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// The keys of one lock: the user's name, and its siblings in the same cluster slot that no other lock can have.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <mortise/detail/printable.hpp>
+#include <mortise/options.hpp>
+
+namespace mortise::inline v1::detail {
+
+inline constexpr std::size_t longest_name = 512;
+
+/// What the keys beside a lock or a guarded key end with. No user's name may: it could be another lock's sibling.
+inline constexpr std::array<std::string_view, 4> reserved_suffixes{":~fence", ":~wake", ":~wait", ":~guard"};
+
+/// Redis's rule: the tag is what lies between the first '{' and the first '}' behind it, if that is not empty.
+/// Source: Redis Cluster specification, "Hash tags".
+constexpr bool has_hash_tag(std::string_view key) noexcept {
+  auto const open = key.find('{');
+  if (open == std::string_view::npos) return false;
+  auto const close = key.find('}', open + 1);
+  return close != std::string_view::npos && close != open + 1;
+}
+
+/// Whether a key's siblings lie in its cluster slot. A key without a tag is wrapped to become one, and the wrapping would
+/// end at the key's own '}': such keys are for deployments that are no cluster.
+constexpr bool siblings_share_slot(std::string_view key) noexcept {
+  return has_hash_tag(key) || key.find('}') == std::string_view::npos;
+}
+
+/// The key beside `key` for a purpose. One colon more behind a key that has a tag of its own: with one suffix for both,
+/// `x` (wrapped: `{x}`) and `{x}` would share their siblings.
+inline std::string sibling(std::string_view key, std::string_view suffix) {
+  std::string result;
+  result.reserve(key.size() + suffix.size() + 2);
+  if (has_hash_tag(key)) return result.append(key).append(1, ':').append(suffix);
+  return result.append(1, '{').append(key).append(1, '}').append(suffix);
+}
+
+/// Refuses what no lock or guarded key may be called. `what` says what it is that has the name.
+inline void check_unreserved(std::string_view name, std::string const& what) {
+  if (name.empty()) invalid(what + " is empty: at least one byte");
+  for (auto const suffix : reserved_suffixes)
+    if (name.ends_with(suffix))
+      invalid(what + ' ' + printable(name) + " ends in " + std::string{suffix} + ": reserved for the keys beside a lock");
+}
+
+/// The four keys of a lock, made from its name: any bytes, 1 to 512 of them. docs/protocol.md says what each holds.
+/// Throws Errc::invalid_option.
+struct LockKeys {
+  explicit LockKeys(std::string_view name)
+      : lock{checked_name(name)},
+        fence{sibling(name, ":~fence")},
+        wake{sibling(name, ":~wake")},
+        wait{sibling(name, ":~wait")},
+        same_slot{siblings_share_slot(name)} {}
+
+  std::string lock;   ///< exactly the user's name
+  std::string fence;  ///< the last fence
+  std::string wake;   ///< the list a waiter blocks on
+  std::string wait;   ///< exists while somebody waits
+  bool same_slot;     ///< false: a cluster cannot have this lock, any other deployment can
+
+ private:
+  static std::string_view checked_name(std::string_view name) {
+    check_unreserved(name, "lock name");
+    if (name.size() > longest_name)
+      invalid("lock name " + printable(name) + " is too long: at most " + std::to_string(longest_name) + " bytes");
+    return name;
+  }
+};
+
+/// Where fenced_set keeps the newest fence of a guarded key; in a cluster only where siblings_share_slot(key).
+/// Throws Errc::invalid_option for an empty key and for one that is a sibling itself.
+inline std::string guard_key(std::string_view key) {
+  check_unreserved(key, "key");
+  return sibling(key, ":~guard");
+}
+
+}  // namespace mortise::inline v1::detail

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// One deployment as its core sees it: connections on loan, requests answered one by one, and the keeper's batches.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <mortise/chore.hpp>
+#include <mortise/core.hpp>
+#include <mortise/mutex_scripts.hpp>
+#include <mortise/pool.hpp>
+
+namespace mortise::inline v1::detail {
+
+/// Shared by a core and its keeper; knows nothing of leases.
+class Link final : public Authority {
+ public:
+  Link(Address address, Login login, milliseconds connect_timeout) : pool_{std::move(address), std::move(login), connect_timeout} {}
+
+  Pool& pool() noexcept { return pool_; }
+
+  /// Runs `use(connection)` on a connection on loan. Where the connection turns out to be broken, once more on a new one:
+  /// only for what may be carried out twice. Throws what the second use throws.
+  template <class Use>
+  auto with_connection(TimePoint deadline, bool& repeated, Use&& use) {
+    for (;;) {
+      auto lent = pool_.lend(deadline);
+      try {
+        auto result = use(*lent);
+        lent.give_back();
+        return result;
+      } catch (Error const& error) {
+        // An error reply leaves the connection in order, but it is rare and closing it is always right.
+        if (!lent->closed()) throw;
+        pool_.note_broken();
+        if (error.errc() != Errc::connection_lost || repeated || Clock::now() >= deadline) throw in_doubt_if_unanswered(error);
+        repeated = true;
+      }
+    }
+  }
+
+  /// One request whose repetition is harmless.
+  Reached ask(Request const& request, TimePoint deadline) {
+    Reached reached;
+    with_connection(deadline, reached.repeated, [&](Connection& connection) {
+      auto const reply = call_script(connection, deadline, [&](ScriptBy by) {
+        reached.sent = Clock::now();
+        append(connection, request, by);
+      });
+      reached.answer = to_answer(request.verb, *reply);
+      return true;
+    });
+    return reached;
+  }
+
+  void send(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept override {
+    guarded(batch, [&] {
+      if (!keeper_) keeper_ = pool_.connect(deadline, interrupt);
+      auto const now = Clock::now();
+      for (auto& chore : batch) {
+        // A script the server had forgotten is said in full once; the requests behind it find it there again.
+        auto& in_full = say_in_full_[static_cast<std::size_t>(chore.request.verb)];
+        append(*keeper_, chore.request, std::exchange(in_full, false) ? ScriptBy::text : ScriptBy::hash);
+        chore.sent = now;
+      }
+      if (!keeper_->send(deadline, interrupt)) keeper_.reset();
+    });
+  }
+
+  void collect(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept override {
+    if (!keeper_) return;
+    guarded(batch, [&] {
+      for (auto& chore : batch) {
+        auto const reply = keeper_->receive(deadline, interrupt);
+        if (!reply) {
+          keeper_.reset();
+          return;
+        }
+        take_answer(chore, **reply);
+      }
+    });
+  }
+
+  static Error in_doubt_if_unanswered(Error const& error) {
+    if (!error.in_doubt()) return error;
+    return Error{Errc::in_doubt, std::string{"sent, but no answer: "} + error.what()};
+  }
+
+ private:
+  void take_answer(Chore& chore, ReplyView reply) {
+    if (is_unknown_script(reply)) {
+      say_in_full_[static_cast<std::size_t>(chore.request.verb)] = true;
+      chore.outcome = Chore::Outcome::unknown_script;
+    } else if (reply.is_error()) {
+      chore.error = server_error(reply.text(), pool_.endpoint());
+      chore.outcome = Chore::Outcome::refused;
+    } else {
+      chore.answer = to_answer(chore.request.verb, reply);
+      chore.outcome = Chore::Outcome::answered;
+    }
+  }
+
+  /// The keeper's I/O: a fault closes its connection and is noted at every request that has no answer yet.
+  template <class Work>
+  void guarded(std::span<Chore> batch, Work&& work) noexcept {
+    try {
+      work();
+    } catch (std::exception const& fault) {
+      keeper_.reset();
+      pool_.note_broken();
+      try {
+        auto const* const error = dynamic_cast<Error const*>(&fault);
+        for (auto& chore : batch)
+          if (chore.outcome == Chore::Outcome::unanswered)
+            chore.error = error != nullptr ? *error : Error{Errc::connection_lost, fault.what()};
+      } catch (...) {  // no memory for the reason: unanswered all the same
+      }
+    }
+  }
+
+  Pool pool_;
+  std::unique_ptr<Connection> keeper_{};  // the keeper thread's
+  std::array<bool, 3> say_in_full_{};
+};
+
+}  // namespace mortise::inline v1::detail

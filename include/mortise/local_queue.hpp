@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// Threads of one core that wait for one name stand in line here; only the first of them waits at the server.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mortise/chore.hpp>
+#include <mortise/detail/wake.hpp>
+#include <mortise/time.hpp>
+
+namespace mortise::inline v1::detail {
+
+/// First come, first served among the threads of one core: connections grow with the names waited for, not with threads.
+class LocalQueue {
+  struct Ticket {
+    std::condition_variable called{};
+  };
+
+  /// The line of one name, while anybody stands in it.
+  struct NamedLine final : Line {
+    using Line::Line;
+    void kick() noexcept override {
+      kicked.store(true, std::memory_order_release);
+      bell->ring();
+    }
+    std::unique_ptr<Wake> bell{};
+    std::atomic<bool> kicked{false};
+    std::list<Ticket> tickets{};
+  };
+
+ public:
+  enum class Turn : std::uint8_t { first, timed_out, cancelled, closed };
+
+  /// A place in line, from the moment it is the first. Leaving it calls the next.
+  class Place {
+   public:
+    Place(LocalQueue& queue, std::shared_ptr<NamedLine> line) noexcept : queue_{&queue}, line_{std::move(line)} {}
+    Place(Place&& other) noexcept : queue_{other.queue_}, line_{std::move(other.line_)} {}
+    Place& operator=(Place&&) = delete;
+    ~Place() {
+      if (line_) queue_->leave_first(*line_);
+    }
+
+    Line& line() const noexcept { return *line_; }
+    /// Rings when the wait is cancelled, the queue closed, or the waiter kicked.
+    Wake& bell() const noexcept { return *line_->bell; }
+    bool was_kicked() const noexcept { return line_->kicked.exchange(false, std::memory_order_acq_rel); }
+
+   private:
+    LocalQueue* queue_;
+    std::shared_ptr<NamedLine> line_;
+  };
+
+  /// Waits until this thread is the first for its name.
+  std::pair<Turn, std::optional<Place>> enter(std::shared_ptr<LockSpec const> const& spec, TimePoint deadline,
+                                              std::stop_token const& cancel);
+
+  /// Nobody waits here any more: everybody is woken.
+  void close() noexcept;
+  bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
+
+ private:
+  using Lines = std::map<std::string_view, std::shared_ptr<NamedLine>>;
+
+  std::shared_ptr<NamedLine> line_for(std::shared_ptr<LockSpec const> const& spec);
+  void leave(NamedLine& line, std::list<Ticket>::iterator ticket) noexcept;
+  void leave_first(NamedLine& line) noexcept;
+  void retire(NamedLine& line) noexcept;
+
+  static constexpr std::size_t most_spare_bells = 16;
+
+  std::mutex mutex_{};
+  std::atomic<bool> closed_{false};
+  Lines lines_{};  // by views into their specs
+  std::vector<std::unique_ptr<Wake>> spare_bells_{};
+};
+
+// --- below: bodies
+
+inline auto LocalQueue::enter(std::shared_ptr<LockSpec const> const& spec, TimePoint deadline, std::stop_token const& cancel)
+    -> std::pair<Turn, std::optional<Place>> {
+  std::unique_lock lock{mutex_};
+  if (closed()) return {Turn::closed, std::nullopt};
+  auto line = line_for(spec);
+  auto const ticket = line->tickets.emplace(line->tickets.end());
+  auto const is_first = [&] { return ticket == line->tickets.begin(); };
+  if (is_first()) return {Turn::first, Place{*this, std::move(line)}};
+
+  lock.unlock();  // a callback on a stop already requested runs right here
+  std::stop_callback const wake{cancel, [this, ticket] {
+                                  std::lock_guard const guard{mutex_};
+                                  ticket->called.notify_one();
+                                }};
+  lock.lock();
+  for (;;) {
+    auto const turn = closed()                  ? Turn::closed
+                      : cancel.stop_requested() ? Turn::cancelled
+                      : is_first()              ? Turn::first
+                                                : Turn::timed_out;
+    if (turn == Turn::first) {
+      Place place{*this, std::move(line)};
+      lock.unlock();  // before the callback goes: it may be waiting for the mutex
+      return {turn, std::move(place)};
+    }
+    auto const now = Clock::now();
+    if (turn != Turn::timed_out || now >= deadline) {
+      leave(*line, ticket);
+      lock.unlock();
+      return {turn, std::nullopt};
+    }
+    if (deadline == never)
+      ticket->called.wait(lock);
+    else
+      ticket->called.wait_for(lock, std::min<nanoseconds>(deadline - now, std::chrono::hours{1}));
+  }
+}
+
+inline void LocalQueue::close() noexcept {
+  std::lock_guard const guard{mutex_};
+  closed_.store(true, std::memory_order_release);
+  for (auto const& [name, line] : lines_) {
+    line->bell->ring();
+    for (auto& ticket : line->tickets) ticket.called.notify_one();
+  }
+}
+
+inline auto LocalQueue::line_for(std::shared_ptr<LockSpec const> const& spec) -> std::shared_ptr<NamedLine> {
+  if (auto const found = lines_.find(spec->name()); found != lines_.end()) return found->second;
+  auto line = std::make_shared<NamedLine>(spec);
+  if (spare_bells_.empty()) {
+    line->bell = std::make_unique<Wake>();
+  } else {
+    line->bell = std::move(spare_bells_.back());
+    spare_bells_.pop_back();
+  }
+  lines_.emplace(line->spec->name(), line);
+  return line;
+}
+
+inline void LocalQueue::leave(NamedLine& line, std::list<Ticket>::iterator ticket) noexcept {
+  line.tickets.erase(ticket);
+  if (line.tickets.empty()) retire(line);
+}
+
+inline void LocalQueue::leave_first(NamedLine& line) noexcept {
+  std::lock_guard const guard{mutex_};
+  line.tickets.pop_front();
+  if (line.tickets.empty()) return retire(line);
+  line.bell->silence_if_rung();
+  line.kicked.store(false, std::memory_order_relaxed);
+  if (closed()) line.bell->ring();
+  line.tickets.front().called.notify_one();
+}
+
+/// The last one has left. The bell is kept for the next name: making one costs two system calls.
+inline void LocalQueue::retire(NamedLine& line) noexcept {
+  if (spare_bells_.size() < most_spare_bells) {
+    try {
+      spare_bells_.reserve(most_spare_bells);
+      line.bell->silence_if_rung();
+      spare_bells_.push_back(std::move(line.bell));
+    } catch (...) {  // then it is closed
+    }
+  }
+  lines_.erase(line.spec->name());
+}
+
+}  // namespace mortise::inline v1::detail

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// Everything that users name, but for TLS and testing, which have headers of their own.
+#pragma once
+
+#include <mortise/client.hpp>
+#include <mortise/error.hpp>
+#include <mortise/fence.hpp>
+#include <mortise/fencing.hpp>
+#include <mortise/lease.hpp>
+#include <mortise/lock.hpp>
+#include <mortise/observer.hpp>
+#include <mortise/options.hpp>
+#include <mortise/version.hpp>

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// Connections to one server, lent to one thread at a time and taken back only when nothing is left to be read on them.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <mortise/connection.hpp>
+
+namespace mortise::inline v1::detail {
+
+/// Lends connections. There is no upper limit that a thread could have to wait at: a release never queues behind waiters.
+/// In use are as many as threads inside a call, one for each name waited for, and the keeper's.
+class Pool {
+ public:
+  using Reconnected = std::function<void(std::string const& endpoint)>;
+
+  Pool(Address address, Login login, milliseconds connect_timeout)
+      : address_{std::move(address)}, login_{std::move(login)}, endpoint_{address_.text()}, connect_timeout_{connect_timeout} {
+    idle_.reserve(most_idle + 1);  // giving back never throws
+  }
+
+  /// A connection on loan: closed at the end unless it was given back.
+  class Lent {
+   public:
+    Lent(Pool& pool, std::unique_ptr<Connection> connection) noexcept : pool_{&pool}, connection_{std::move(connection)} {}
+    Connection* operator->() const noexcept { return connection_.get(); }
+    Connection& operator*() const noexcept { return *connection_; }
+    void give_back() noexcept { pool_->take_back(std::move(connection_)); }
+
+   private:
+    Pool* pool_;
+    std::unique_ptr<Connection> connection_;
+  };
+
+  /// An idle connection that is still good, or a new one.
+  Lent lend(TimePoint deadline, Wake* interrupt = nullptr) {
+    while (auto idle = pop_idle()) {
+      // A connection used a moment ago is not asked again: that would cost a system call for every lock.
+      if (Clock::now() - idle->since < milliseconds{10} || idle->connection->quiet()) return {*this, std::move(idle->connection)};
+      broken_.store(true, std::memory_order_relaxed);
+    }
+    return {*this, connect(deadline, interrupt)};
+  }
+
+  /// A new connection, for whoever keeps it.
+  std::unique_ptr<Connection> connect(TimePoint deadline, Wake* interrupt = nullptr) {
+    auto const until = std::min(deadline, after(Clock::now(), connect_timeout_));
+    auto fresh = std::make_unique<Connection>(address_, login_, ledger_, until, interrupt);
+    if (broken_.exchange(false, std::memory_order_relaxed) && reconnected_) reconnected_(endpoint_);
+    return fresh;
+  }
+
+  /// Tells that a connection broke: the next new one counts as its successor.
+  void note_broken() noexcept { broken_.store(true, std::memory_order_relaxed); }
+
+  void on_reconnect(Reconnected told) { reconnected_ = std::move(told); }
+  std::string const& endpoint() const noexcept { return endpoint_; }
+
+  /// In a forked child only.
+  void close_inherited() noexcept { ledger_.close_inherited(); }
+
+ private:
+  struct Idle {
+    std::unique_ptr<Connection> connection;
+    TimePoint since;
+  };
+
+  static constexpr std::size_t most_idle = 16;
+  static constexpr milliseconds longest_idle{60'000};
+
+  std::optional<Idle> pop_idle() {
+    std::lock_guard const guard{mutex_};
+    if (idle_.empty()) return std::nullopt;
+    auto last = std::move(idle_.back());
+    idle_.pop_back();
+    return last;
+  }
+
+  void take_back(std::unique_ptr<Connection> connection) noexcept {
+    if (connection->closed()) return;
+    std::unique_ptr<Connection> surplus;  // closed outside the mutex
+    auto const now = Clock::now();
+    std::lock_guard const guard{mutex_};
+    if (idle_.size() >= most_idle || (!idle_.empty() && now - idle_.front().since > longest_idle)) {
+      surplus = std::move(idle_.front().connection);
+      idle_.erase(idle_.begin());
+    }
+    idle_.push_back({std::move(connection), now});
+  }
+
+  Address address_;
+  Login login_;
+  std::string endpoint_;
+  milliseconds connect_timeout_;
+  Reconnected reconnected_{};
+  SocketLedger ledger_{};
+  std::atomic<bool> broken_{false};
+  std::mutex mutex_{};
+  std::vector<Idle> idle_{};  // the one used last is at the back, and lent first
+};
+
+}  // namespace mortise::inline v1::detail
