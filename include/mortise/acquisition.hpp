@@ -123,7 +123,7 @@ inline std::optional<Acquired> Acquisition::stopped() {
   bool const late = tried_ && failures_ == 0 && Clock::now() >= deadline_;
   if (!cancelled && !closed && !late) return std::nullopt;
   give_up();
-  if (!cancelled && closed) throw Error{Errc::closed, "the Client went away while waiting for " + printable(lease_.name())};
+  if (!cancelled && closed) throw Error{Errc::closed, "the Client went away while waiting for lock " + printable(lease_.name())};
   return cancelled ? Acquired::cancelled : Acquired::busy;
 }
 
@@ -143,10 +143,7 @@ inline std::optional<Acquired> Acquisition::wait_at_server(Grant& grant, Answer 
   auto const pop = pop_timeout(remaining(deadline_, Clock::now()));
   auto const first_sent = sent_;
   auto popped = block(pop, pop_bound(busy.server_time, pop));
-  if (!popped.answered) {
-    if (place_->was_kicked()) lent_.reset();  // closed without a word: the same token asks again over a new connection
-    return std::nullopt;
-  }
+  if (!popped.answered) return std::nullopt;
   auto answer = popped.claim;
   auto until = valid_until_handed_over(first_sent, busy.server_time, answer.server_time, popped.received, brief_lease());
   bool brief = true;
@@ -206,7 +203,8 @@ inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped 
   return popped;
 }
 
-/// The pop's own reply; nothing if this side ends the wait: out of time, cancelled, closed, kicked.
+/// The pop's own reply; nothing if this side ends the wait: out of time, cancelled, closed, kicked. Throws a refusal that
+/// the keeper met.
 inline std::optional<Reply> Acquisition::await_element() {
   // A server looks at its timeouts ten times a second: beyond a little grace this side hangs up by itself.
   auto const until = after(deadline_, milliseconds{5});
@@ -216,7 +214,7 @@ inline std::optional<Reply> Acquisition::await_element() {
       place_->bell().silence();
       if (patience_.cancel.stop_requested() || context_.queue.closed()) return std::nullopt;
       if (place_->was_kicked()) {
-        place_->line().kick();  // for the one who decides
+        lent_.reset();  // closed without a word: the same token asks again over a new connection
         return std::nullopt;
       }
     }
@@ -308,7 +306,8 @@ inline void Acquisition::fail(Error const& error) {
   if (!doubtful()) throw error;
   hang_up();
   settle();
-  throw Link::in_doubt_if_unanswered(error);
+  bool const known = error.errc() == Errc::server_refused || (error.errc() == Errc::timeout && !error.in_doubt()) || !error.retryable();
+  throw known ? error : Error{Errc::in_doubt, std::string{"sent, but no answer: "} + error.what()};
 }
 
 /// Leaves the line and undoes what may have been done: in a moment if the server answers, else in the background.

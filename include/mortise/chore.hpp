@@ -22,8 +22,9 @@ struct Line : std::enable_shared_from_this<Line> {
   explicit Line(std::shared_ptr<LockSpec const> lock) : spec{std::move(lock)} {}
   virtual ~Line() = default;
 
-  /// Tells the waiter that its server does not answer, or answers with a refusal: it has to look for itself.
-  virtual void kick() noexcept = 0;
+  /// Tells the waiter that its server does not answer, so that it has to look for itself; or that it never will hand this
+  /// lock over, and why.
+  virtual void kick(Error const* refusal) noexcept = 0;
 
   std::shared_ptr<LockSpec const> const spec;
   TimerHook nudge{};  // the keeper's, under its mutex

@@ -42,6 +42,7 @@ class ClientCore final : public Core {
 
  protected:
   Acquired acquire(LeaseState& lease, Patience const& patience, Grant& grant) override {
+    if (queue_.closed()) throw closed(lease);
     AcquisitionContext const context{*link_, keeper(), queue_, options_, label_};
     if (!patience.waits) return Acquisition{context, lease, patience, nullptr}.run(grant);
     auto [turn, place] = queue_.enter(lease.spec, patience.deadline, patience.cancel);
@@ -49,7 +50,7 @@ class ClientCore final : public Core {
       case LocalQueue::Turn::first: break;
       case LocalQueue::Turn::timed_out: return Acquired::busy;
       case LocalQueue::Turn::cancelled: return Acquired::cancelled;
-      case LocalQueue::Turn::closed: throw Error{Errc::closed, "the Client went away while waiting for " + printable(lease.name())};
+      case LocalQueue::Turn::closed: throw closed(lease);
     }
     struct Unwatch {
       Keeper& keeper;
@@ -71,6 +72,10 @@ class ClientCore final : public Core {
     link_->pool().on_reconnect([herald = std::weak_ptr{herald().weak_from_this()}](std::string const& endpoint) {
       if (auto const told = herald.lock()) told->post(Event::Kind::reconnected, {}, Fence{}, {}, {}, endpoint);
     });
+  }
+
+  static Error closed(LeaseState const& lease) {
+    return Error{Errc::closed, "the Client of lock " + printable(lease.name()) + " has gone away"};
   }
 
   static std::string label_of(ClientOptions const& options) {
@@ -102,7 +107,6 @@ class Client {
     detail::apply(parsed, options);
     options = detail::checked(std::move(options));
     if (options.tls) detail::invalid("tls options are given, but this version has no TLS: redis:// and unix:// only");
-    if (!options.username.empty() && options.password.empty()) detail::invalid("username is given, but no password");
     handle_ = std::make_shared<detail::CoreHandle>([parsed, options = std::move(options)](detail::Core* inherited) {
       if (inherited != nullptr) static_cast<detail::ClientCore*>(inherited)->close_inherited();
       return std::make_shared<detail::ClientCore>(parsed, options);

@@ -49,6 +49,8 @@ class Connection {
 
   std::string const& endpoint() const noexcept { return endpoint_; }
   bool closed() const noexcept { return !context_ || spent_; }
+  /// Every reply that was asked for has been read.
+  bool settled() const noexcept { return !closed() && unread_ == 0; }
 
   /// Nothing unasked for has arrived and the peer has not hung up: asks the kernel, not the server.
   bool quiet() const noexcept;
@@ -114,7 +116,7 @@ inline Connection::Connection(Address const& address, Login const& login, Socket
 
 inline void Connection::log_in(Login const& login, TimePoint deadline, Wake* interrupt) {
   std::size_t required = 0;
-  if (!login.password.empty()) {
+  if (!login.username.empty() || !login.password.empty()) {
     ++required;
     if (login.username.empty())
       append({"AUTH", login.password});
@@ -142,7 +144,7 @@ inline void Connection::log_in(Login const& login, TimePoint deadline, Wake* int
 }
 
 inline bool Connection::quiet() const noexcept {
-  if (closed() || unread_ != 0) return false;
+  if (!settled()) return false;
   char byte;
   auto const got = ::recv(context_->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);

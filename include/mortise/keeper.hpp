@@ -239,18 +239,20 @@ inline void Keeper::conclude_renewal(Chore const& chore, TimePoint now) noexcept
 inline void Keeper::conclude_nudge(Chore const& chore, TimePoint now) noexcept {
   auto due = now;
   bool kick = false;
+  bool refused = false;
   if (chore.outcome == Chore::Outcome::answered) {
     due = nudge_due(chore.answer.value, now);
   } else if (chore.outcome != Chore::Outcome::unknown_script) {
     due = after(now, backoff(10, random()));
-    kick = chore.outcome == Chore::Outcome::unanswered || !chore.error || !chore.error->retryable();
+    refused = chore.outcome == Chore::Outcome::refused && chore.error && !chore.error->retryable();
+    kick = refused || chore.outcome == Chore::Outcome::unanswered;
   }
   {
     std::lock_guard const guard{mutex_};
     if (!chore.line->nudge.set()) return;
     lines_.move(*chore.line, due);
   }
-  if (kick) chore.line->kick();
+  if (kick) chore.line->kick(refused ? &*chore.error : nullptr);
 }
 
 inline void Keeper::conclude_settling(Chore const& chore, TimePoint now) noexcept {

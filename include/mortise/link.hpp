@@ -58,6 +58,10 @@ class Link final : public Authority {
 
   void send(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept override {
     guarded(batch, [&] {
+      if (keeper_ && !keeper_->quiet()) {  // hung up while idle: found before anything is sent
+        keeper_.reset();
+        pool_.note_broken();
+      }
       if (!keeper_) keeper_ = pool_.connect(deadline, interrupt);
       auto const now = Clock::now();
       for (auto& chore : batch) {

@@ -30,12 +30,18 @@ class LocalQueue {
   /// The line of one name, while anybody stands in it.
   struct NamedLine final : Line {
     using Line::Line;
-    void kick() noexcept override {
-      kicked.store(true, std::memory_order_release);
+    void kick(Error const* refusal) noexcept override {
+      {
+        std::lock_guard const guard{kick_mutex};
+        kicked = true;
+        if (refusal != nullptr) refused = *refusal;
+      }
       bell->ring();
     }
     std::unique_ptr<Wake> bell{};
-    std::atomic<bool> kicked{false};
+    std::mutex kick_mutex{};
+    bool kicked{false};
+    std::optional<Error> refused{};
     std::list<Ticket> tickets{};
   };
 
@@ -55,7 +61,12 @@ class LocalQueue {
     Line& line() const noexcept { return *line_; }
     /// Rings when the wait is cancelled, the queue closed, or the waiter kicked.
     Wake& bell() const noexcept { return *line_->bell; }
-    bool was_kicked() const noexcept { return line_->kicked.exchange(false, std::memory_order_acq_rel); }
+    /// Whether it was kicked since it was last asked. Throws the refusal it was kicked with.
+    bool was_kicked() const {
+      std::lock_guard const guard{line_->kick_mutex};
+      if (line_->refused) throw Error{*std::exchange(line_->refused, std::nullopt)};
+      return std::exchange(line_->kicked, false);
+    }
 
    private:
     LocalQueue* queue_;
@@ -158,7 +169,11 @@ inline void LocalQueue::leave_first(NamedLine& line) noexcept {
   line.tickets.pop_front();
   if (line.tickets.empty()) return retire(line);
   line.bell->silence_if_rung();
-  line.kicked.store(false, std::memory_order_relaxed);
+  {
+    std::lock_guard const unkicked{line.kick_mutex};
+    line.kicked = false;
+    line.refused.reset();
+  }
   if (closed()) line.bell->ring();
   line.tickets.front().called.notify_one();
 }

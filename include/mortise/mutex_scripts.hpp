@@ -36,11 +36,7 @@ end
 -- Who is going to wait does not pass those who already do; a claim takes its reservation or nothing
 if popped == '' and (wait == 0 or redis.call('EXISTS', S) == 0) then
   local fence = next_fence()
-  if not fence then
-    if redis.call('EXISTS', L) == 0 then return redis.error_reply('FENCE counter exhausted') end
-  elseif redis.call('SET', L, token, 'NX', 'PX', ttl) then
-    return {1, mint(fence), now}
-  end
+  if fence and redis.call('SET', L, token, 'NX', 'PX', ttl) then return {1, mint(fence), now} end
 end
 
 local owner = redis.call('GET', L)
@@ -60,6 +56,7 @@ if owner and string.sub(owner, 1, 2) == 'h:' then -- reserved for the waiter who
   end
 end
 
+if not owner and popped == '' and not next_fence() then return redis.error_reply('FENCE counter exhausted') end
 if popped == '' and wait > 0 and redis.call('PTTL', S) < wait then redis.call('SET', S, '1', 'PX', ARGV[5]) end
 return {0, redis.call('PTTL', L), now}
 )lua";

@@ -57,8 +57,12 @@ class Pool {
     return fresh;
   }
 
-  /// Tells that a connection broke: the next new one counts as its successor.
-  void note_broken() noexcept { broken_.store(true, std::memory_order_relaxed); }
+  /// Tells that a connection broke: the next new one counts as its successor, and idle ones that broke with it go.
+  void note_broken() noexcept {
+    broken_.store(true, std::memory_order_relaxed);
+    std::lock_guard const guard{mutex_};
+    std::erase_if(idle_, [](Idle const& idle) { return !idle.connection->quiet(); });
+  }
 
   void on_reconnect(Reconnected told) { reconnected_ = std::move(told); }
   std::string const& endpoint() const noexcept { return endpoint_; }
@@ -84,7 +88,7 @@ class Pool {
   }
 
   void take_back(std::unique_ptr<Connection> connection) noexcept {
-    if (connection->closed()) return;
+    if (!connection->settled()) return;
     std::unique_ptr<Connection> surplus;  // closed outside the mutex
     auto const now = Clock::now();
     std::lock_guard const guard{mutex_};
