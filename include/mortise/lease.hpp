@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include <mortise/backend.hpp>
 #include <mortise/core.hpp>
 #include <mortise/detail/process.hpp>
 
