@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <mortise/detail/verbs.hpp>
 #include <mortise/detail/wake.hpp>
@@ -65,6 +66,12 @@ class Authority : public TimeSource {
   virtual void send(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept = 0;
   /// Reads the answers of what was written.
   virtual void collect(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept = 0;
+
+  /// Whether it hears of changes to held keys, and the descriptor that is readable then (-1: none yet).
+  virtual bool tracks() const noexcept { return false; }
+  virtual int changes() const noexcept { return -1; }
+  /// Adds the names whose keys were changed; true: any of them may have been.
+  virtual bool take_changes(std::vector<std::string>&) noexcept { return false; }
 };
 
 }  // namespace mortise::inline v1::detail

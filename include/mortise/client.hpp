@@ -69,6 +69,9 @@ class ClientCore final : public Core {
         options_{options},
         label_{label_of(options)},
         link_{std::move(link)} {
+    link_->on_degraded([herald = std::weak_ptr{herald().weak_from_this()}](std::string const& reason) {
+      if (auto const told = herald.lock()) told->post(Event::Kind::degraded, {}, Fence{}, {}, reason);
+    });
     link_->pool().on_reconnect([herald = std::weak_ptr{herald().weak_from_this()}](std::string const& endpoint) {
       if (auto const told = herald.lock()) told->post(Event::Kind::reconnected, {}, Fence{}, {}, {}, endpoint);
     });
@@ -85,7 +88,7 @@ class ClientCore final : public Core {
   static std::shared_ptr<Link> make_link(Uri const& uri, ClientOptions const& options) {
     Address address{.host = uri.host, .path = uri.path, .port = uri.port};
     Login login{.username = options.username, .password = options.password, .database = uri.db, .client_name = label_of(options)};
-    return std::make_shared<Link>(std::move(address), std::move(login), options.connect_timeout);
+    return std::make_shared<Link>(std::move(address), std::move(login), options.connect_timeout, options.tracking);
   }
 
   ClientOptions const options_;

@@ -68,6 +68,11 @@ class Connection {
   /// The next reply, or nothing if `interrupt` rang first.
   std::optional<Reply> receive(TimePoint deadline, Wake* interrupt = nullptr);
 
+  /// A message nobody asked for, if one is there. Throws if the connection broke.
+  std::optional<Reply> push();
+
+  int descriptor() const noexcept { return context_ ? context_->fd : -1; }
+
   /// The next reply; an error reply is thrown as what it means.
   Reply expect(TimePoint deadline);
 
@@ -88,6 +93,7 @@ class Connection {
   bool write_some();
   bool wait_for(short events, TimePoint deadline, Wake* interrupt);
   void fill(bool& would_block);
+  std::optional<Reply> parsed();
   [[noreturn]] void fail(Errc errc, std::string const& what);
 
   std::string endpoint_;
@@ -213,12 +219,9 @@ inline std::optional<Reply> Connection::receive(TimePoint deadline, Wake* interr
   bool look_first = context_->reader->len > context_->reader->pos;
   for (;;) {
     if (look_first) {
-      void* reply = nullptr;
-      if (::redisReaderGetReply(context_->reader, &reply) != REDIS_OK)
-        fail(Errc::connection_lost, std::string{"protocol error: "} + context_->reader->errstr);
-      if (reply != nullptr) {
+      if (auto reply = parsed()) {
         if (--unread_ == 0) asked_ = false;
-        return Reply{reply};
+        return reply;
       }
     }
     if (!wait_for(POLLIN, deadline, interrupt)) return std::nullopt;
@@ -226,6 +229,23 @@ inline std::optional<Reply> Connection::receive(TimePoint deadline, Wake* interr
     fill(would_block);
     look_first = !would_block;
   }
+}
+
+inline std::optional<Reply> Connection::push() {
+  if (closed()) throw Error{Errc::connection_lost, endpoint_ + ": the connection is closed"};
+  if (auto reply = parsed()) return reply;
+  bool would_block = false;
+  fill(would_block);
+  return parsed();
+}
+
+/// A reply that has arrived whole, if there is one.
+inline std::optional<Reply> Connection::parsed() {
+  void* reply = nullptr;
+  if (::redisReaderGetReply(context_->reader, &reply) != REDIS_OK)
+    fail(Errc::connection_lost, std::string{"protocol error: "} + context_->reader->errstr);
+  if (reply == nullptr) return std::nullopt;
+  return Reply{reply};
 }
 
 inline Reply Connection::expect(TimePoint deadline) {

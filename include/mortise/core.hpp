@@ -141,7 +141,7 @@ inline std::shared_ptr<LeaseState> Core::take(std::shared_ptr<LockSpec const> co
     return nullptr;
   }
   room.for_herald_used = true;
-  room.for_keeper_used = spec->options.renew || grant.brief;
+  room.for_keeper_used = spec->options.renew || grant.brief || authority_->tracks();
   hold(*lease, grant, room.for_keeper_used);
   herald_->post(grant.handed_over ? Event::Kind::handed_over : Event::Kind::granted, spec->name(), grant.fence, now() - began);
   return lease;
@@ -152,11 +152,12 @@ inline void Core::hold(LeaseState& lease, Grant const& grant, bool keep) noexcep
   lease.fence = grant.fence;
   lease.granted = grant.sent;
   lease.first_keep = grant.brief;
+  lease.verify = authority_->tracks();  // the first look is what the server remembers
   lease.renew_until = !options.renew ? TimePoint::min() : options.max_hold ? after(grant.sent, *options.max_hold) : never;
   lease.validity.begin(grant.until);
   herald_->watch(lease);
   // Not at once: a lock that is held for less than this needs no KEEP at all.
-  if (keep) keeper_->hold(lease, grant.brief ? after(now(), first_keep_delay) : renewal_due(grant.sent, options.ttl));
+  if (keep) keeper_->hold(lease, grant.brief || lease.verify ? after(now(), first_keep_delay) : renewal_due(grant.sent, options.ttl));
 }
 
 inline void Core::lose(LeaseState& lease, char const* reason) noexcept {

@@ -55,6 +55,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   void settle(std::shared_ptr<LockSpec const> spec, std::string owner, TimePoint until, int copies) noexcept;
 
   TimePoint step();
+  int also_wakes() const noexcept { return authority_->changes(); }
   TimePoint next_due();
   void stop() noexcept {
     quit_.ring();
@@ -64,6 +65,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
  private:
   static constexpr std::size_t most_chores = 128;  // their requests fit into a socket's buffer
 
+  void hear_changes() noexcept;
   bool gather_due(TimePoint now, milliseconds& patience) noexcept;
   void conclude_renewal(Chore const& chore, TimePoint now) noexcept;
   void conclude_nudge(Chore const& chore, TimePoint now) noexcept;
@@ -83,6 +85,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   Worker<Keeper> worker_{"mortise-keeper"};
   Wake quit_{};  // breaks off the I/O that is under way; the worker's own bell also rings for work
   std::vector<Chore> batch_{};  // the thread's own
+  std::vector<std::string> changed_{};
 
   std::mutex mutex_{};
   std::condition_variable written_{};
@@ -153,6 +156,7 @@ inline void Keeper::plan(TimePoint due) noexcept {
 
 inline TimePoint Keeper::step() {
   for (;;) {
+    if (authority_->tracks()) hear_changes();
     auto patience = command_timeout_;
     {
       std::lock_guard const guard{mutex_};
@@ -179,20 +183,43 @@ inline TimePoint Keeper::step() {
   }
 }
 
+/// Keys that somebody changed are looked at now instead of at the next renewal.
+inline void Keeper::hear_changes() noexcept {
+  changed_.clear();
+  bool const any = authority_->take_changes(changed_);
+  if (!any && changed_.empty()) return;
+  std::sort(changed_.begin(), changed_.end());
+  auto const now = authority_->now();
+  std::lock_guard const guard{mutex_};
+  try {
+    for (auto* const lease : std::vector<LeaseState*>{leases_.items()}) {  // a copy: moving one changes the order
+      if (!any && !std::binary_search(changed_.begin(), changed_.end(), lease->name())) continue;
+      lease->verify = true;
+      leases_.move(*lease, std::min(lease->renewal.due, now));
+    }
+  } catch (std::bad_alloc const&) {  // then the next renewal finds it
+  }
+}
+
 /// Gathers what is due, under the mutex: what is dropped from here on is not in the batch, or waits for its writing.
 inline bool Keeper::gather_due(TimePoint now, milliseconds& patience) noexcept {
   while (batch_.size() < most_chores && leases_.next_due() <= now) {
     auto& lease = *leases_.front();
     auto const ttl = lease.spec->options.ttl;
-    if (now >= lease.renew_until && !lease.first_keep) {
-      leases_.remove(lease);  // held for as long as it may be: it ends with its TTL
+    bool const renews = now < lease.renew_until || lease.first_keep;
+    if (!renews && !lease.verify) {  // held for as long as it may be: it ends with its TTL
+      if (authority_->tracks())
+        leases_.move(lease, never);
+      else
+        leases_.remove(lease);
       continue;
     }
+    lease.verify = false;
     leases_.move(lease, after(now, 2 * command_timeout_));  // until its answer says when
     lease.may_live_until(after(after(now, command_timeout_), ttl));
     patience = std::min(patience, std::max(renewal_patience(ttl, command_timeout_), milliseconds{50}));
     auto& chore = batch_.emplace_back();
-    chore.request = keep_request(lease.spec->keys, lease.token.stored(), ttl, lease.fence, retention_for(ttl));
+    chore.request = keep_request(lease.spec->keys, lease.token.stored(), renews ? ttl : milliseconds{1}, lease.fence, retention_for(ttl));
     chore.lease = lease.shared_from_this();
   }
   while (batch_.size() < most_chores && lines_.next_due() <= now) {
@@ -227,7 +254,7 @@ inline void Keeper::conclude_renewal(Chore const& chore, TimePoint now) noexcept
     if (lease.validity.end(Standing::lost) == Standing::held) herald_->tell(lease);
     return forget(lease);
   }
-  if (lease.validity.prolong(valid_until(chore.sent, ttl), now)) {
+  if (lease.validity.prolong(valid_until(chore.sent, chore.request.lease), now)) {
     kept(lease, renewal_due(chore.sent, ttl));
     return herald_->post(Event::Kind::renewed, lease.name(), lease.fence, now - chore.sent);
   }

@@ -103,6 +103,7 @@ struct LeaseState : std::enable_shared_from_this<LeaseState> {
   TimerHook renewal{};
   TimePoint renew_until{never};
   bool first_keep{false};  // the KEEP that follows a one-hop grant is still to come
+  bool verify{false};      // somebody changed the key: to be looked at, renewed or not
 
   // The herald's, under its mutex.
   TimerHook deadline{};

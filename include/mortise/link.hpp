@@ -2,14 +2,19 @@
 // One deployment as its core sees it: connections on loan, requests answered one by one, and the keeper's batches.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <mortise/chore.hpp>
 #include <mortise/core.hpp>
+#include <mortise/key_watch.hpp>
 #include <mortise/mutex_scripts.hpp>
 #include <mortise/pool.hpp>
 
@@ -18,7 +23,8 @@ namespace mortise::inline v1::detail {
 /// Shared by a core and its keeper; knows nothing of leases.
 class Link final : public Authority {
  public:
-  Link(Address address, Login login, milliseconds connect_timeout) : pool_{std::move(address), std::move(login), connect_timeout} {}
+  Link(Address address, Login login, milliseconds connect_timeout, bool tracking)
+      : pool_{std::move(address), std::move(login), connect_timeout}, tracking_{tracking} {}
 
   Pool& pool() noexcept { return pool_; }
 
@@ -62,7 +68,10 @@ class Link final : public Authority {
         keeper_.reset();
         pool_.note_broken();
       }
-      if (!keeper_) keeper_ = pool_.connect(deadline, interrupt);
+      if (!keeper_) {
+        keeper_ = pool_.connect(deadline, interrupt);
+        if (tracking_) watch_keys(deadline, interrupt);
+      }
       auto const now = Clock::now();
       for (auto& chore : batch) {
         // A script the server had forgotten is said in full once; the requests behind it find it there again.
@@ -88,6 +97,22 @@ class Link final : public Authority {
     });
   }
 
+  bool tracks() const noexcept override { return tracking_; }
+  int changes() const noexcept override { return watch_.descriptor(); }
+  bool take_changes(std::vector<std::string>& names) noexcept override {
+    if (!watch_.attached()) return false;
+    try {
+      return watch_.hear(names);
+    } catch (...) {  // the line is dead: look at everything, over a new one
+      watch_.detach();
+      keeper_.reset();
+      return true;
+    }
+  }
+
+  /// Told once, when the server cannot do what was asked for as an option.
+  void on_degraded(std::function<void(std::string const& reason)> told) { degraded_ = std::move(told); }
+
   static Error in_doubt_if_unanswered(Error const& error) {
     if (!error.in_doubt()) return error;
     return Error{Errc::in_doubt, std::string{"sent, but no answer: "} + error.what()};
@@ -104,6 +129,18 @@ class Link final : public Authority {
     } else {
       chore.answer = to_answer(chore.request.verb, reply);
       chore.outcome = Chore::Outcome::answered;
+    }
+  }
+
+  /// A server that refuses is done without: changes are then found at the next renewal.
+  void watch_keys(TimePoint deadline, Wake* interrupt) {
+    try {
+      watch_.attach(*keeper_, pool_, deadline, interrupt);
+    } catch (Error const& error) {
+      watch_.detach();
+      if (error.retryable()) throw;
+      tracking_.store(false);
+      if (degraded_) degraded_(std::string{"no client tracking, a lost key is found at the next renewal: "} + error.what());
     }
   }
 
@@ -128,6 +165,9 @@ class Link final : public Authority {
   Pool pool_;
   std::unique_ptr<Connection> keeper_{};  // the keeper thread's
   std::array<bool, 3> say_in_full_{};
+  std::atomic<bool> tracking_;
+  KeyWatch watch_{};
+  std::function<void(std::string const&)> degraded_{};
 };
 
 }  // namespace mortise::inline v1::detail

@@ -26,6 +26,7 @@ struct Event {
     release_failed,     ///< fence; reason: why; it is tried again until the lease is over
     reconnected,        ///< endpoint: a new connection replaces a broken one
     orphan_possible,    ///< a request stayed in doubt: the key may live until its TTL ends
+    degraded,           ///< the server lacks something optional; reason: what, and what that means
     dropped,            ///< the observer was too slow: events were thrown away before this one; reason: how many
   };
 
@@ -50,6 +51,7 @@ constexpr std::string_view to_string(Event::Kind kind) noexcept {
     case Event::Kind::release_failed: return "release_failed";
     case Event::Kind::reconnected: return "reconnected";
     case Event::Kind::orphan_possible: return "orphan_possible";
+    case Event::Kind::degraded: return "degraded";
     case Event::Kind::dropped: return "dropped";
   }
   return "unknown";

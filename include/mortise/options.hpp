@@ -27,6 +27,7 @@ struct ClientOptions {
   int replicas{0};                     ///< a grant must be acknowledged by so many replicas (WAIT) …
   milliseconds replicas_timeout{100};  ///< … within this, or it is undone
   std::function<void(Event const&)> observer{};
+  bool tracking{false};                ///< a held key that somebody deletes or overwrites is told at once (CLIENT TRACKING)
 };
 
 /// How a lock is held.

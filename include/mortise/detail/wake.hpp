@@ -119,9 +119,9 @@ class Alarm {
   void ring() noexcept { bell_.ring(); }
   Wake& bell() noexcept { return bell_; }
 
-  /// Returns at `until`, after a ring, or now and then for no reason.
-  void sleep_until(TimePoint until) noexcept {
-    pollfd watched[2] = {{bell_.descriptor(), POLLIN, 0}, {-1, POLLIN, 0}};
+  /// Returns at `until`, after a ring, when `also` is readable, or now and then for no reason.
+  void sleep_until(TimePoint until, int also = -1) noexcept {
+    pollfd watched[3] = {{bell_.descriptor(), POLLIN, 0}, {-1, POLLIN, 0}, {also, POLLIN, 0}};
     int timeout = poll_timeout(until, Clock::now());
 #if defined(__linux__)
     if (timer_ && timeout > 0) {
@@ -136,7 +136,7 @@ class Alarm {
       }
     }
 #endif
-    ::poll(watched, 2, timeout);
+    ::poll(watched, 3, timeout);
     if (watched[0].revents != 0) bell_.silence();
   }
 

@@ -49,7 +49,13 @@ class Worker {
 #if defined(__linux__)
       ::pthread_setname_np(::pthread_self(), name_);
 #endif
-      while (!stopping()) alarm_.sleep_until(owner->step());
+      while (!stopping()) {
+        auto const until = owner->step();
+        if constexpr (requires { owner->also_wakes(); })
+          alarm_.sleep_until(until, owner->also_wakes());
+        else
+          alarm_.sleep_until(until);
+      }
       {
         std::lock_guard const done{mutex_};
         finished_ = true;
