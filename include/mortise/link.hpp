@@ -78,6 +78,8 @@ class Link final : public Authority {
         auto& in_full = say_in_full_[static_cast<std::size_t>(chore.request.verb)];
         append(*keeper_, chore.request, std::exchange(in_full, false) ? ScriptBy::text : ScriptBy::hash);
         chore.sent = now;
+        // A write of our own makes the server forget that the key is watched: look at it once more behind that.
+        if (looks_again(chore)) keeper_->append({"EXISTS", chore.request.keys->lock});
       }
       if (!keeper_->send(deadline, interrupt)) keeper_.reset();
     });
@@ -93,6 +95,10 @@ class Link final : public Authority {
           return;
         }
         take_answer(chore, **reply);
+        if (looks_again(chore) && !keeper_->receive(deadline, interrupt)) {
+          keeper_.reset();
+          return;
+        }
       }
     });
   }
@@ -131,6 +137,8 @@ class Link final : public Authority {
       chore.outcome = Chore::Outcome::answered;
     }
   }
+
+  bool looks_again(Chore const& chore) const noexcept { return watch_.attached() && chore.request.verb == Verb::keep; }
 
   /// A server that refuses is done without: changes are then found at the next renewal.
   void watch_keys(TimePoint deadline, Wake* interrupt) {
