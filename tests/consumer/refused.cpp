@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The smallest stranger: no server listens where it asks for a lock, and it is told so in words.
+#include <mortise/mortise.hpp>
+
+#include <iostream>
+
+int main() {
+  mortise::Client redis{"redis://127.0.0.1:1"};
+  mortise::Lock lock{redis, "lock:consumer"};
+  try {
+    auto lease = lock.try_acquire();
+    std::cerr << "a lock " << (lease ? "granted" : "refused") << " where there is no server\n";
+    return 1;
+  } catch (mortise::Error const& error) {
+    std::cout << error.what() << '\n';
+    return error.errc() == mortise::Errc::connect_failed ? 0 : 1;
+  }
+}
