@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// The places in which the contract is proved, with one face: a backend, time that passes, and an outsider's hand.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <mortise/mortise.hpp>
+#include <mortise/testing/memory_backend.hpp>
+
+#include "support/catch.hpp"
+#include "support/redis_server.hpp"
+#include "support/waiting.hpp"
+
+using mortise::milliseconds;
+
+/// Locks in a private server, by a Client over its unix socket. Time passes by itself.
+class InRedis {
+ public:
+  using Backend = mortise::Client;
+
+  static constexpr milliseconds ttl{1000};   ///< long enough for renewals on a busy machine
+  static constexpr milliseconds brief{150};  ///< for leases that are to end
+
+  Backend& backend() { return *backend_; }
+  /// The backend goes away, with everybody who waits in it.
+  void close() { backend_.reset(); }
+
+  /// Time passes, a little more than that.
+  void let_pass(milliseconds time) { std::this_thread::sleep_for(time + milliseconds{10}); }
+
+  /// As somebody with redis-cli might.
+  void erase(std::string const& name) { server_.command({"DEL", name}); }
+  void occupy(std::string const& name, milliseconds time) {
+    server_.command({"SET", name, "foreign", "PX", std::to_string(time.count())});
+  }
+  bool exists(std::string const& name) { return server_.command({"EXISTS", name}).integer == 1; }
+
+ private:
+  support::RedisServer server_{};
+  std::unique_ptr<Backend> backend_{std::make_unique<Backend>(server_.unix_uri())};
+};
+
+/// Locks in this process. Time passes when it is told to.
+class InMemory {
+ public:
+  using Backend = mortise::testing::MemoryBackend;
+
+  static constexpr milliseconds ttl{10'000};
+  static constexpr milliseconds brief{150};
+
+  Backend& backend() { return *backend_; }
+  void close() { backend_.reset(); }
+
+  void let_pass(milliseconds time) { backend_->advance(time); }
+
+  void erase(std::string const& name) { backend_->erase(name); }
+  void occupy(std::string const& name, milliseconds time) { backend_->occupy(name, time); }
+  bool exists(std::string const& name) { return backend_->holder(name).has_value(); }
+
+ private:
+  std::unique_ptr<Backend> backend_{std::make_unique<Backend>()};
+};
+
+/// Lets time pass in small steps until `predicate` holds. At each step threads get a moment of real time to do their part.
+template <class Store, class Predicate>
+bool comes_true(Store& store, Predicate&& predicate, milliseconds within = milliseconds{60'000}) {
+  constexpr milliseconds step{20};
+  for (milliseconds passed{0}; passed <= within; passed += step) {
+    if (support::wait_until(predicate, step)) return true;
+    store.let_pass(step);
+  }
+  return predicate();
+}
+
+/// The code of the mortise::Error that `call` must throw.
+template <class Call>
+std::optional<mortise::Errc> thrown_by(Call&& call) {
+  try {
+    call();
+  } catch (mortise::Error const& error) {
+    return error.errc();
+  }
+  return std::nullopt;
+}
