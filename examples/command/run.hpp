@@ -88,12 +88,12 @@ inline std::optional<int> accompany(Child& child, mortise::Lease const& lease, S
 
     auto const now = mortise::Clock::now();
     if (!kill_at && !lease.held()) {
-      std::cerr << "mortise: lost the lock " << mortise::detail::printable(lease.name())
-                << ": the command gets SIGTERM, and SIGKILL " << mortise::detail::text(grace) << " later\n";
       child.adopt_orphans();
       child.signal(SIGTERM);
       child.signal(SIGCONT);  // a stopped process would not see it
       kill_at = mortise::detail::after(now, grace);
+      std::cerr << "mortise: lost the lock " << mortise::detail::printable(lease.name())
+                << ": the command gets SIGTERM, and SIGKILL " << mortise::detail::text(grace) << " later\n";
     }
     if (kill_at && now >= *kill_at && !killed) {
       child.signal(SIGKILL);

@@ -14,8 +14,9 @@
 
 namespace command {
 
-/// Catches the signals that ask a process to do something, and SIGCHLD, while it lives. A signal that was ignored when
-/// the process began (nohup) stays ignored. One object at a time, in the main thread.
+/// Catches the signals that ask a process to do something, and SIGCHLD, while it lives; SIGPIPE is ignored, so that nobody
+/// who reads our messages can end us by going away. A signal that was ignored when the process began (nohup) stays
+/// ignored. One object at a time, in the main thread.
 class Signals {
  public:
   struct Caught {
@@ -30,15 +31,18 @@ class Signals {
     action.sa_flags = SA_SIGINFO | SA_RESTART | SA_NOCLDSTOP;
     sigfillset(&action.sa_mask);
     ::pthread_sigmask(SIG_SETMASK, nullptr, &mask_);
-    for (std::size_t index = 0; index < caught.size(); ++index) {
-      ::sigaction(caught[index], nullptr, &before_[index]);
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    for (std::size_t index = 0; index < changed.size(); ++index) {
+      auto const number = changed[index];
+      ::sigaction(number, nullptr, &before_[index]);
       bool const ignored = before_[index].sa_handler == SIG_IGN;
-      if (!ignored || caught[index] == SIGCHLD) ::sigaction(caught[index], &action, nullptr);
+      if (number == SIGPIPE)
+        ::sigaction(number, &ignore, nullptr);
+      else if (!ignored || number == SIGCHLD)
+        ::sigaction(number, &action, nullptr);
     }
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    ::pthread_sigmask(SIG_UNBLOCK, &child, nullptr);
+    resume();
   }
   Signals(Signals const&) = delete;
   Signals& operator=(Signals const&) = delete;
@@ -77,12 +81,12 @@ class Signals {
 
   /// Dispositions and mask as they were before this object. Safe between fork and exec.
   void as_inherited() const noexcept {
-    for (std::size_t index = 0; index < caught.size(); ++index) ::sigaction(caught[index], &before_[index], nullptr);
+    for (std::size_t index = 0; index < changed.size(); ++index) ::sigaction(changed[index], &before_[index], nullptr);
     ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
   }
 
  private:
-  static constexpr std::array caught{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD};
+  static constexpr std::array changed{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE};
 
   static std::atomic<mortise::detail::Wake*>& bell() noexcept {
     static std::atomic<mortise::detail::Wake*> bell{nullptr};
@@ -101,7 +105,7 @@ class Signals {
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<mortise::detail::Wake*>::is_always_lock_free);
 
   mortise::detail::Wake bell_;
-  std::array<struct sigaction, 7> before_{};
+  std::array<struct sigaction, changed.size()> before_{};
   sigset_t mask_{};
 };
 

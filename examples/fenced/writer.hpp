@@ -96,12 +96,14 @@ void play_a(Stage const& stage, Store& store, mortise::Lock<>& lock) {
         return !lease.held();
       },
       "the end of the lease");
-  stage.say("wakes after ", std::chrono::round<milliseconds>(pause).count(), " ms in which not one instruction ran: held() says false");
+  stage.say("wakes after ", std::chrono::round<milliseconds>(pause).count(),
+            " ms in which not one instruction ran: held() says false");
   Stage::wait_until([&] { return lease.lost().stop_requested(); }, "lost()");
   stage.say("is told so, too: lost() has fired. A program that asked just before the pause knows of nothing and goes on:");
   stage.await("B.wrote");  // as demo.sh has it anyway; on a machine so busy that A lost its lease unstopped, too
   bool const accepted = store.write({"A, late", 101}, fence);
-  stage.say("writes 101 with fence ", fence.value, ": ", accepted ? "ACCEPTED" : "refused by the store (0 rows: it has seen a newer fence)");
+  stage.say("writes 101 with fence ", fence.value, ": ",
+            accepted ? "ACCEPTED" : "refused by the store (0 rows: it has seen a newer fence)");
   stage.mark("refused");
   require(!accepted, "A's late write must be refused");
 }
@@ -114,7 +116,8 @@ void play_b(Stage const& stage, Store& store, mortise::Lock<>& lock) {
   auto lease = lock.acquire_for(60s);
   require(lease.has_value(), "B must get the lock when A's lease is over");
   auto const fence = lease->fence();
-  stage.say("has the lock after ", std::chrono::round<milliseconds>(mortise::Clock::now() - began).count(), " ms, fence ", fence.value);
+  auto const waited = std::chrono::round<milliseconds>(mortise::Clock::now() - began);
+  stage.say("has the lock after ", waited.count(), " ms, fence ", fence.value);
   require(store.write({"B", 200}, fence), "B's first write must be accepted");
   stage.say("writes 200 with fence ", fence.value, ": accepted");
   stage.mark("wrote");

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include <unistd.h>
+
 #include <mortise/acquisition.hpp>
 #include <mortise/backend.hpp>
 #include <mortise/uri.hpp>
@@ -65,7 +67,7 @@ class ClientCore final : public Core {
 
  private:
   ClientCore(ClientOptions const& options, std::shared_ptr<Link> link)
-      : Core{link, options.command_timeout, options.observer, wall_microseconds() ^ static_cast<std::uint64_t>(process_id())},
+      : Core{link, options.command_timeout, options.observer, wall_microseconds() ^ static_cast<std::uint64_t>(::getpid())},
         options_{options},
         label_{label_of(options)},
         link_{std::move(link)} {

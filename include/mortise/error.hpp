@@ -67,7 +67,8 @@ class Error : public std::system_error {
  public:
   using std::system_error::system_error;
 
-  Errc errc() const noexcept { return static_cast<Errc>(code().value()); }
+  /// 0 for a code of another category, which the library never throws.
+  Errc errc() const noexcept { return code().category() == detail::error_category() ? static_cast<Errc>(code().value()) : Errc{}; }
 
   /// Whether the same call may succeed later without anybody changing a setting.
   bool retryable() const noexcept {

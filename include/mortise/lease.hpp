@@ -71,7 +71,7 @@ class Lease {
   friend detail::Access;
   explicit Lease(std::shared_ptr<detail::LeaseState> state) noexcept : state_{std::move(state)} {}
 
-  bool usable() const noexcept { return state_ && process_ == detail::process_id(); }
+  bool usable() const noexcept { return state_ && process_ == detail::process_generation(); }
 
   void end() noexcept {
     if (!state_) return;
@@ -83,7 +83,7 @@ class Lease {
   }
 
   std::shared_ptr<detail::LeaseState> state_;
-  pid_t process_{detail::process_id()};
+  std::uint64_t process_{detail::process_generation()};
 };
 
 }  // namespace mortise::inline v1

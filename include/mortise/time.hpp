@@ -51,8 +51,10 @@ constexpr milliseconds to_milliseconds(std::chrono::duration<Rep, Period> value)
   constexpr long double limit = 9.2e18L;
   if (!(wide.count() < limit)) return milliseconds::max();
   if (wide.count() < -limit) return milliseconds::min();
+  // 0.1 s in binary is a little more than 100 ms, and still means 100 ms.
+  auto const rounding = std::chrono::treat_as_floating_point_v<Rep> ? wide * 1e-12L : Wide::zero();
   auto const whole = milliseconds{static_cast<milliseconds::rep>(wide.count())};
-  return Wide{whole} < wide ? whole + milliseconds{1} : whole;
+  return Wide{whole} < wide - rounding ? whole + milliseconds{1} : whole;
 }
 
 /// `from + by` in nanoseconds, or `never` where that is out of range.

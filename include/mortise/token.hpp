@@ -11,7 +11,6 @@
 
 #include <unistd.h>
 
-#include <mortise/detail/process.hpp>
 #include <mortise/detail/random.hpp>
 
 namespace mortise::inline v1::detail {
@@ -64,7 +63,7 @@ inline std::string label_of(std::string_view stored_value) {
 }
 
 /// `host:pid` of the calling process, for a client that was given no name. Fit for CLIENT SETNAME: the host is cut to 64
-/// bytes, and what is not a letter, a digit, '-', '.' or '_' in it becomes '_'. Costs a system call.
+/// bytes, and what is not a letter, a digit, '-', '.' or '_' in it becomes '_'. Costs two system calls.
 inline std::string default_label() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) name.front() = '\0';  // too long for the buffer: cut or unknown
@@ -75,7 +74,7 @@ inline std::string default_label() {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.' || c == '_';
   };
   std::replace_if(label.begin(), label.end(), [&](char c) { return !is_plain(c); }, '_');
-  return label + ':' + std::to_string(process_id());
+  return label + ':' + std::to_string(::getpid());
 }
 
 }  // namespace mortise::inline v1::detail

@@ -203,7 +203,7 @@ Child execute(Execution const& what) {
     return ::write(failure_out.get(), &error, sizeof error) > 0 ? 127 : 126;
   });
   failure_out.reset();
-  // End of file means executed. Bounded, because a child that another thread forks at this moment has a copy of the end.
+  // End of file means executed. Bounded, because a child that another thread forks just now has a copy of that end.
   int error = 0;
   if (wait_ready(failure_in.get(), POLLIN, Clock::now() + Milliseconds{5000}) &&
       ::read(failure_in.get(), &error, sizeof error) == sizeof error) {

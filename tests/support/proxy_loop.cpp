@@ -137,7 +137,7 @@ void ProxyLoop::listen_again() {
   accepting_ = true;
 }
 
-// Linux drops the SYN of a connection when the accept queue is full, so the last of these fillers hangs like any client.
+// Linux drops the SYN of a connection when the accept queue is full: the last of these fillers hangs like any client.
 void ProxyLoop::fill_backlog() {
   if (!listener_ || !accepting_)
     return;

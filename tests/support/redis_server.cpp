@@ -123,7 +123,8 @@ void RedisServer::start() {
 void RedisServer::write_config() const {
   std::ofstream file{folder_.path() / "conf"};
   file << "bind 127.0.0.1\nport " << port_ << "\nunixsocket " << socket_path() << "\nsave \"\"\nlogfile log\n"
-       << "daemonize no\nrepl-diskless-sync-delay 0\nappendonly " << (options_.append_only ? "yes" : "no") << "\nappendfsync always\n"
+       << "daemonize no\nrepl-diskless-sync-delay 0\nappendfsync always\n"
+       << "appendonly " << (options_.append_only ? "yes" : "no") << '\n'
        << "user " << kit_user << " on >" << kit_password_ << " ~* &* +@all\n";
   if (!options_.password.empty())
     file << "requirepass " << config_string(options_.password) << '\n';

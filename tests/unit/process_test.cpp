@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Fork: a child knows that it is one, and leaves what it inherited alone.
+#include <csignal>
 #include <memory>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include <sched.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +18,7 @@
 
 using mortise::detail::leak;
 using mortise::detail::PerProcess;
-using mortise::detail::process_id;
+using mortise::detail::process_generation;
 using support::ChildProcess;
 using support::ExitStatus;
 
@@ -37,28 +39,64 @@ PerProcess<Counted>::Factory counted_factory(support::SharedCounters& counters) 
   return [&counters](Counted*) { return std::make_shared<Counted>(counters, static_cast<int>(::getpid())); };
 }
 
+#if defined(__linux__)
+constexpr int not_permitted = 50;
+
+/// Runs `body` as process 1 of a new PID namespace and gives its result; not_permitted where only root may do that.
+template <class Body>
+int code_of_namespaced_child(Body&& body) {
+  auto const outer = ::fork();
+  if (outer == 0) {  // only the children of who asked are in the new namespace
+    if (::unshare(CLONE_NEWPID) != 0) ::_exit(not_permitted);
+    auto const inner = ::fork();
+    if (inner == 0) ::_exit(body());
+    int status = -1;
+    ::waitpid(inner, &status, 0);
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
+  }
+  int status = -1;
+  ::waitpid(outer, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 97;
+}
+#endif
+
 }  // namespace
 
-TEST_CASE("the process id is right in the parent, a child and a grandchild") {
-  CHECK(process_id() == ::getpid());
-  CHECK(process_id() == ::getpid());
-  ChildProcess child{[] {
-    if (process_id() != ::getpid()) return 1;
-    ChildProcess grandchild{[] { return process_id() == ::getpid() && process_id() != ::getppid() ? 0 : 1; }};
-    return grandchild.wait() == ExitStatus::exited(0) && process_id() == ::getpid() ? 0 : 2;
+TEST_CASE("a generation is the same within a process, and differs from those of all its ancestors") {
+  auto const mine = process_generation();
+  CHECK(process_generation() == mine);
+  ChildProcess child{[&] {
+    auto const child_s = process_generation();
+    if (child_s == mine || process_generation() != child_s) return 1;
+    ChildProcess grandchild{[&] { return process_generation() != child_s && process_generation() != mine ? 0 : 1; }};
+    return grandchild.wait() == ExitStatus::exited(0) && process_generation() == child_s ? 0 : 2;
   }};
   CHECK(child.wait() == ExitStatus::exited(0));
-  CHECK(process_id() == ::getpid());
+  CHECK(process_generation() == mine);
 }
 
 #if defined(__linux__)
 TEST_CASE("a fork behind the C library's back is noticed, too") {
-  CHECK(process_id() == ::getpid());
+  auto const mine = process_generation();
   auto const child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
-  if (child == 0) ::_exit(process_id() == static_cast<pid_t>(::syscall(SYS_getpid)) ? 0 : 1);
+  if (child == 0) ::_exit(process_generation() != mine ? 0 : 1);
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);
+}
+
+TEST_CASE("a child with its parent's process id, in a PID namespace of its own, is another process") {
+  auto const status = code_of_namespaced_child([] {
+    if (::getpid() != 1) return 1;
+    auto const mine = process_generation();
+    PerProcess<int> object{[](int* inherited) { return std::make_shared<int>(inherited == nullptr ? 7 : 8); }};
+    return code_of_namespaced_child([&] {
+      if (::getpid() != 1) return 2;
+      if (process_generation() == mine) return 3;
+      return object.peek() == nullptr && *object.get() == 8 ? 0 : 4;
+    });
+  });
+  CHECK((status == 0 || status == not_permitted));
 }
 #endif
 

@@ -3,25 +3,27 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include <sys/mman.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 namespace mortise::inline v1::detail {
 
 /// A page that the kernel zeroes in every child of a fork, however it was forked: one read tells parent from child, where
 /// getpid() would be a system call for each lock.
-inline std::atomic<pid_t>* fork_marker() noexcept {
-  static std::atomic<pid_t>* const marker = []() -> std::atomic<pid_t>* {
+inline std::atomic<std::uint64_t>* fork_marker() noexcept {
+  static std::atomic<std::uint64_t>* const marker = []() -> std::atomic<std::uint64_t>* {
 #if defined(__linux__) && defined(MADV_WIPEONFORK)
     auto const size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     void* const page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page != MAP_FAILED) {
-      if (::madvise(page, size, MADV_WIPEONFORK) == 0) return new (page) std::atomic<pid_t>{0};
+      if (::madvise(page, size, MADV_WIPEONFORK) == 0) return new (page) std::atomic<std::uint64_t>{0};
       ::munmap(page, size);
     }
 #endif
@@ -30,16 +32,19 @@ inline std::atomic<pid_t>* fork_marker() noexcept {
   return marker;
 }
 
-/// The process id; cheap enough to be asked before every use of something that must not cross a fork.
-inline pid_t process_id() noexcept {
+/// A number that differs from those of all processes this one descends from: what was made under another one was inherited
+/// by a fork. Not the process id: a grandchild may get that of a dead grandparent, and a child in a PID namespace of its own
+/// its parent's. Cheap enough to be asked before every use of something that must not cross a fork.
+inline std::uint64_t process_generation() noexcept {
+  static std::atomic<std::uint64_t> last{0};  // not zeroed by a fork: a child counts on from its parent's
   auto* const marker = fork_marker();
-  if (marker == nullptr) return ::getpid();
-  auto pid = marker->load(std::memory_order_relaxed);
-  if (pid == 0) {
-    pid = ::getpid();
-    marker->store(pid, std::memory_order_relaxed);
+  if (marker == nullptr) return static_cast<std::uint64_t>(::getpid());
+  auto generation = marker->load(std::memory_order_acquire);
+  if (generation == 0) [[unlikely]] {
+    auto const next = last.fetch_add(1, std::memory_order_acq_rel) + 1;
+    if (marker->compare_exchange_strong(generation, next, std::memory_order_acq_rel)) return next;
   }
-  return pid;
+  return generation;
 }
 
 /// Owns a T of this process. In a forked child the inherited T is left alone for ever (its mutexes may be locked, its
@@ -50,18 +55,18 @@ class PerProcess {
   /// Told the T that a forked child inherited, or nullptr: of that only what is safe in a child may be touched.
   using Factory = std::function<std::shared_ptr<T>(T* inherited)>;
 
-  explicit PerProcess(Factory factory) : factory_{std::move(factory)}, current_{new Slot{factory_(nullptr), process_id()}} {}
+  explicit PerProcess(Factory factory) : factory_{std::move(factory)}, current_{new Slot{factory_(nullptr), process_generation()}} {}
   PerProcess(PerProcess const&) = delete;
   PerProcess& operator=(PerProcess const&) = delete;
   ~PerProcess() {
     auto* const slot = current_.load(std::memory_order_acquire);
-    if (slot->pid == process_id()) delete slot;
+    if (slot->generation == process_generation()) delete slot;
   }
 
   std::shared_ptr<T> const& get() {
     auto* slot = current_.load(std::memory_order_acquire);
-    if (slot->pid == process_id()) [[likely]] return slot->value;
-    auto fresh = std::make_unique<Slot>(Slot{factory_(slot->value.get()), process_id()});
+    if (slot->generation == process_generation()) [[likely]] return slot->value;
+    auto fresh = std::make_unique<Slot>(Slot{factory_(slot->value.get()), process_generation()});
     if (current_.compare_exchange_strong(slot, fresh.get(), std::memory_order_acq_rel)) return fresh.release()->value;
     return slot->value;
   }
@@ -69,13 +74,13 @@ class PerProcess {
   /// The T of this process if there is one already: never makes one.
   std::shared_ptr<T> peek() const noexcept {
     auto* const slot = current_.load(std::memory_order_acquire);
-    return slot->pid == process_id() ? slot->value : nullptr;
+    return slot->generation == process_generation() ? slot->value : nullptr;
   }
 
  private:
   struct Slot {
     std::shared_ptr<T> value;
-    pid_t pid;
+    std::uint64_t generation;
   };
 
   Factory factory_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <system_error>
 
@@ -49,7 +50,7 @@ class RandomStock {
   template <std::size_t N>
   std::array<unsigned char, N> take() {
     static_assert(N <= size);
-    if (size - used_ < N || filled_by_ != process_id()) refill();
+    if (size - used_ < N || filled_by_ != process_generation()) refill();
     auto const from = std::span{bytes_}.subspan(used_).template first<N>();
     std::array<unsigned char, N> result;
     std::copy(from.begin(), from.end(), result.begin());
@@ -64,13 +65,13 @@ class RandomStock {
   void refill() {
     used_ = size;  // a failure leaves it empty
     fill_random(bytes_, system_random);
-    filled_by_ = process_id();
+    filled_by_ = process_generation();
     used_ = 0;
   }
 
   std::array<unsigned char, size> bytes_{};
   std::size_t used_{size};
-  pid_t filled_by_{0};
+  std::uint64_t filled_by_{0};
 };
 
 /// The stock of the calling thread; trivially destroyed, so that static destructors may still use it.

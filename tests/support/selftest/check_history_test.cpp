@@ -51,7 +51,8 @@ TEST_CASE("histories that are right pass", "[check_history]") {
   // expired without an end, then another
   CHECK(check_history(history({{1, 1, belief_begin, 1, 50}, {51, 2, belief_begin, 2, 90}})).empty());
   // killed: ends by its validity
-  CHECK(check_history(history({{1, 1, belief_begin, 1, 50}, {5, 1, process_killed}, {50, 2, belief_begin, 2}})).empty());
+  CHECK(check_history(history({{1, 1, belief_begin, 1, 50}, {5, 1, process_killed}, {50, 2, belief_begin, 2}}))
+            .empty());
   // told of the loss in time, before the other begins
   CHECK(check_history(history({{1, 1, belief_begin, 1, 50}, {20, 1, lost_told, 1}, {21, 2, belief_begin, 2}})).empty());
   // grants that overlap in time may have fences in either order

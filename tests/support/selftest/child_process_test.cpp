@@ -101,7 +101,8 @@ TEST_CASE("a program is executed with its arguments, environment and streams", "
 
 TEST_CASE("a program starts with default dispositions, nothing blocked and nothing inherited", "[child_process]") {
   auto const before = std::signal(SIGPIPE, SIG_IGN);
-  ChildProcess child{Program{.path = "sh", .arguments = {"-c", "grep -E 'Sig(Blk|Ign)' /proc/self/status; ls /proc/$$/fd | wc -l"}}};
+  auto const* script = "grep -E 'Sig(Blk|Ign)' /proc/self/status; ls /proc/$$/fd | wc -l";
+  ChildProcess child{Program{.path = "sh", .arguments = {"-c", script}}};
   std::signal(SIGPIPE, before);
   CHECK_THAT(child.channel().read_all(), support::matches("SigBlk:\\s0+\nSigIgn:\\s0+\n[0-4]\n"));
 }
