@@ -165,12 +165,19 @@ inline Answer Acquisition::ask(milliseconds wait, std::string_view popped) {
   auto const request = acquire_request(keys(), token(), ttl(), retention(), wait, popped);
   ++copies_;
   doubt_until_ = std::max(doubt_until_, after(deadline, ttl()));
-  auto const reply = call_script(**lent_, deadline, [&](ScriptBy by) {
-    sent_ = Clock::now();
-    append(**lent_, request, by);
-  });
-  --copies_;
-  return to_answer(Verb::acquire, *reply);
+  try {
+    auto const reply = call_script(**lent_, deadline, [&](ScriptBy by) {
+      sent_ = Clock::now();
+      append(**lent_, request, by);
+    });
+    auto const answer = to_answer(Verb::acquire, *reply);
+    --copies_;
+    return answer;
+  } catch (Error const& error) {
+    bool const refused = error.errc() != Errc::connection_lost && error.errc() != Errc::timeout;
+    if (refused) --copies_;  // an error reply is an answer too
+    throw;
+  }
 }
 
 /// BLPOP and the claim behind it in one write: Redis runs the second in the same turn in which the first ends.
@@ -189,7 +196,7 @@ inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped 
   if (!element) return {};
 
   // The claim's answer stands right behind, in most cases in the same segment.
-  auto reply = connection.receive(after(Clock::now(), context_.options.command_timeout));
+  auto reply = connection.receive(step_deadline());
   if ((*element)->is_error()) throw server_error((*element)->text(), connection.endpoint());
   if (is_unknown_script(**reply)) {
     append(connection, claim, ScriptBy::text);
@@ -197,8 +204,8 @@ inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped 
     reply = connection.receive(step_deadline());
   }
   if ((*reply)->is_error()) throw server_error((*reply)->text(), connection.endpoint());
-  --copies_;
   Popped popped{.answered = true, .claim = to_answer(Verb::acquire, **reply), .received = Clock::now()};
+  --copies_;
   if ((*element)->is_array()) popped.element = (**element)[1].text();
   return popped;
 }
@@ -251,7 +258,7 @@ inline bool Acquisition::make_valid(Grant& grant) {
   auto const now = Clock::now();
   if (!grant.brief) return grant.until > now;
   if (grant.until - now > nanoseconds{brief_lease()} / 4) return true;
-  auto const deadline = after(now, std::min(context_.options.command_timeout, brief_lease()));
+  auto const deadline = std::min(step_deadline(), after(now, brief_lease()));
   auto const request = keep_request(keys(), token(), ttl(), grant.fence, retention());
   auto const reply = call_script(**lent_, deadline, [&](ScriptBy by) {
     grant.sent = Clock::now();
@@ -269,7 +276,7 @@ inline void Acquisition::confirm_replicas() {
   auto const patience = context_.options.replicas_timeout;
   connection.append({"WAIT", std::to_string(wanted), std::to_string(patience.count())});
   connection.send(step_deadline());
-  auto const confirmed = connection.expect(after(step_deadline(), patience)).view().integer();
+  auto const confirmed = connection.expect(step_deadline()).view().integer();
   if (confirmed >= wanted) return;
   auto const endpoint = connection.endpoint();
   if (patience_.waits) start_over();

@@ -52,6 +52,7 @@ struct Chore {
   std::shared_ptr<Unsettled> unsettled{};
 
   TimePoint sent{};
+  bool in_full{false};  // the script was sent by its text
   Outcome outcome{Outcome::unanswered};
   Answer answer{};
   std::optional<Error> error{};
@@ -62,6 +63,8 @@ struct Chore {
 /// Whoever carries a batch to the servers: first all of it is written, then all answers are read.
 class Authority : public TimeSource {
  public:
+  /// Gets a connection ready, so that writing does not wait for one.
+  virtual void prepare(TimePoint, Wake*) noexcept {}
   /// Writes the batch; what could not be written stays unanswered, with its error.
   virtual void send(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept = 0;
   /// Reads the answers of what was written.

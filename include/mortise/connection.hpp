@@ -93,6 +93,7 @@ class Connection {
   bool write_some();
   bool wait_for(short events, TimePoint deadline, Wake* interrupt);
   void fill(bool& would_block);
+  bool announces_too_much(std::string_view bytes) noexcept;
   std::optional<Reply> parsed();
   [[noreturn]] void fail(Errc errc, std::string const& what);
 
@@ -102,6 +103,8 @@ class Connection {
   std::unique_ptr<redisContext, Free> context_{};
   std::string out_{};
   std::size_t written_{0};  // of out_
+  std::size_t fed_{0};      // bytes since the last whole reply
+  int header_digits_{0};    // in a line that may announce an aggregate; -1: in any other line
   std::size_t unread_{0};   // replies still to come
   bool asked_{false};       // some of what awaits a reply has left
   bool spent_{false};       // timed out: whatever still arrives is nobody's
@@ -245,6 +248,7 @@ inline std::optional<Reply> Connection::parsed() {
   if (::redisReaderGetReply(context_->reader, &reply) != REDIS_OK)
     fail(Errc::connection_lost, std::string{"protocol error: "} + context_->reader->errstr);
   if (reply == nullptr) return std::nullopt;
+  fed_ = 0;
   return Reply{reply};
 }
 
@@ -258,8 +262,10 @@ inline void Connection::fill(bool& would_block) {
   std::array<char, 4096> bytes;
   auto const count = ::recv(context_->fd, bytes.data(), bytes.size(), 0);
   if (count > 0) {
-    // More than any lock ever answers: a peer that is no Redis must not fill our memory.
-    if (context_->reader->len - context_->reader->pos > (std::size_t{1} << 20)) fail(Errc::connection_lost, "protocol error: endless reply");
+    // More than any lock ever answers: a peer that is no Redis must neither fill our memory nor make hiredis ask for it.
+    fed_ += static_cast<std::size_t>(count);
+    if (fed_ > (std::size_t{1} << 20) || announces_too_much({bytes.data(), static_cast<std::size_t>(count)}))
+      fail(Errc::connection_lost, "protocol error: endless reply");
     if (::redisReaderFeed(context_->reader, bytes.data(), static_cast<std::size_t>(count)) != REDIS_OK)
       fail(Errc::connection_lost, std::string{"protocol error: "} + context_->reader->errstr);
   } else if (count == 0) {
@@ -269,6 +275,22 @@ inline void Connection::fill(bool& would_block) {
   } else {
     fail(Errc::connection_lost, std::string{"connection lost: "} + std::strerror(errno));
   }
+}
+
+/// A line that begins an aggregate of a million elements or more, also across two reads.
+inline bool Connection::announces_too_much(std::string_view bytes) noexcept {
+  for (char const c : bytes) {
+    if (c == '\n')
+      header_digits_ = 0;
+    else if (header_digits_ == 0 && (c == '*' || c == '%' || c == '~' || c == '>'))
+      header_digits_ = 1;
+    else if (header_digits_ > 0 && c >= '0' && c <= '9')
+      ++header_digits_;
+    else
+      header_digits_ = -1;
+    if (header_digits_ > 7) return true;
+  }
+  return false;
 }
 
 inline bool Connection::wait_for(short events, TimePoint deadline, Wake* interrupt) {

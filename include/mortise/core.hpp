@@ -181,6 +181,7 @@ inline bool Core::prolong(LeaseState& lease, milliseconds ttl) {
 
 inline bool Core::release(LeaseState& lease) {
   auto const before = lease.validity.end(Standing::released);
+  auto const deadline = after(now(), command_timeout_);
   keeper_->drop(lease);
   if (before == Standing::lost)
     herald_->tell_and_forget(lease.shared_from_this());
@@ -195,7 +196,7 @@ inline bool Core::release(LeaseState& lease) {
   auto const& spec = *lease.spec;
   auto const request = release_request(spec.keys, lease.token.stored(), claim_time, retention_for(spec.options.ttl));
   try {
-    auto const reached = ask(request, after(now(), command_timeout_));
+    auto const reached = ask(request, deadline);
     lease.gone.store(true);
     if (int const copies = lease.loose_copies.load(); copies > 0) keeper_->settle(lease.spec, lease.token.stored(), lease.latest_end(), copies);
     // "Not yours" to a repeated request: the first copy, whose answer was lost, has released what we held until then.
@@ -207,6 +208,9 @@ inline bool Core::release(LeaseState& lease) {
   } catch (Error const& error) {
     if (!lease.settling.exchange(true)) keeper_->settle(lease.spec, lease.token.stored(), lease.latest_end(), lease.loose_copies.load());
     herald_->post(Event::Kind::release_failed, spec.name(), lease.fence, {}, error.what());
+    throw;
+  } catch (...) {  // no memory
+    if (!lease.settling.exchange(true)) keeper_->settle(lease.spec, lease.token.stored(), lease.latest_end(), lease.loose_copies.load());
     throw;
   }
 }

@@ -49,10 +49,15 @@ class ErrorCategory final : public std::error_category {
   }
 };
 
-/// Never destroyed: errors may be looked at by static destructors.
+/// Never destroyed, for errors may be looked at by static destructors; and needs no memory.
 inline std::error_category const& error_category() noexcept {
-  static auto const* category = new ErrorCategory;
-  return *category;
+  union Immortal {
+    ErrorCategory category;
+    Immortal() : category{} {}
+    ~Immortal() {}
+  };
+  static Immortal const immortal;
+  return immortal.category;
 }
 
 }  // namespace detail

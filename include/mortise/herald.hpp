@@ -102,11 +102,7 @@ class Herald : public std::enable_shared_from_this<Herald> {
     std::unique_lock lock{mutex_};
     planned_ = TimePoint::min();  // awake: nobody needs to ring
     for (;;) {
-      if (auto event = next_event()) {
-        lock.unlock();
-        observe(*event);
-        lock.lock();
-      } else if (!forgotten_.empty()) {
+      if (!forgotten_.empty()) {
         auto lost = std::move(forgotten_.front());
         forgotten_.pop_front();
         lock.unlock();
@@ -118,6 +114,10 @@ class Herald : public std::enable_shared_from_this<Herald> {
           tell_holder(std::move(lost));
           lock.lock();
         }
+      } else if (auto event = next_event()) {  // after the losses: an observer may be slow
+        lock.unlock();
+        observe(*event);
+        lock.lock();
       } else {
         return planned_ = leases_.next_due();
       }
@@ -170,12 +170,8 @@ class Herald : public std::enable_shared_from_this<Herald> {
 
   void tell_holder(std::shared_ptr<LeaseState> lost) noexcept {
     if (lost->validity.standing() != Standing::lost) return;
+    post(Event::Kind::lost, lost->name(), lost->fence, time_->now() - lost->granted, lost->loss_reason.load());
     lost->loss.request_stop();
-    if (!observer_) return;
-    try {
-      observer_({Event::Kind::lost, lost->name(), lost->fence, time_->now() - lost->granted, {}, lost->loss_reason.load()});
-    } catch (...) {  // the observer's own affair
-    }
   }
 
   std::shared_ptr<TimeSource const> time_;

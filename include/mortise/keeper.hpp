@@ -63,6 +63,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   }
 
  private:
+  static constexpr milliseconds longest_patience{1000};
   static constexpr std::size_t most_chores = 128;  // their requests fit into a socket's buffer
 
   void hear_changes() noexcept;
@@ -161,6 +162,11 @@ inline TimePoint Keeper::step() {
     {
       std::lock_guard const guard{mutex_};
       planned_ = TimePoint::min();  // awake: nobody needs to ring
+      if (worker_.stopping() || earliest() > authority_->now()) return planned_ = earliest();
+    }
+    authority_->prepare(after(Clock::now(), std::min(command_timeout_, longest_patience)), &quit_);
+    {
+      std::lock_guard const guard{mutex_};
       if (worker_.stopping() || !gather_due(authority_->now(), patience)) return planned_ = earliest();
       writing_ = true;
       ++writes_;
@@ -215,7 +221,7 @@ inline bool Keeper::gather_due(TimePoint now, milliseconds& patience) noexcept {
       continue;
     }
     lease.verify = false;
-    leases_.move(lease, after(now, 2 * command_timeout_));  // until its answer says when
+    leases_.move(lease, after(after(now, command_timeout_), command_timeout_));  // until its answer says when
     lease.may_live_until(after(after(now, command_timeout_), ttl));
     patience = std::min(patience, std::max(renewal_patience(ttl, command_timeout_), milliseconds{50}));
     auto& chore = batch_.emplace_back();
@@ -231,10 +237,17 @@ inline bool Keeper::gather_due(TimePoint now, milliseconds& patience) noexcept {
   }
   while (batch_.size() < most_chores && unsettled_.next_due() <= now) {
     auto& open = *unsettled_.front();
-    unsettled_.move(open, after(now, 2 * command_timeout_));
+    unsettled_.move(open, after(after(now, command_timeout_), command_timeout_));
     auto& chore = batch_.emplace_back();
     chore.request = release_request(open.spec->keys, open.owner, claim_time, retention_for(open.spec->options.ttl));
     chore.unsettled = open.self;
+  }
+  // An answer that never comes must not make the next renewal late, nor that of a lease that begins meanwhile.
+  patience = std::min(patience, longest_patience);
+  if (!leases_.empty()) {
+    auto const next = leases_.next_due() == never ? longest_patience : remaining(leases_.next_due(), now);
+    auto const ttl = leases_.front()->spec->options.ttl;
+    patience = std::min(patience, std::max(next + renewal_patience(ttl, command_timeout_) / 2, milliseconds{50}));
   }
   return !batch_.empty();
 }
@@ -278,8 +291,8 @@ inline void Keeper::conclude_nudge(Chore const& chore, TimePoint now) noexcept {
     std::lock_guard const guard{mutex_};
     if (!chore.line->nudge.set()) return;
     lines_.move(*chore.line, due);
+    if (kick) chore.line->kick(refused ? &*chore.error : nullptr);  // under the mutex: never after unwatch() returned
   }
-  if (kick) chore.line->kick(refused ? &*chore.error : nullptr);
 }
 
 inline void Keeper::conclude_settling(Chore const& chore, TimePoint now) noexcept {

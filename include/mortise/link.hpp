@@ -32,17 +32,18 @@ class Link final : public Authority {
   /// only for what may be carried out twice. Throws what the second use throws.
   template <class Use>
   auto with_connection(TimePoint deadline, bool& repeated, Use&& use) {
-    for (;;) {
-      auto lent = pool_.lend(deadline);
+    for (bool asked = false;;) {
+      auto lent = lend_again(deadline, asked);
       try {
         auto result = use(*lent);
         lent.give_back();
         return result;
       } catch (Error const& error) {
         // An error reply leaves the connection in order, but it is rare and closing it is always right.
-        if (!lent->closed()) throw;
+        if (!lent->closed()) throw in_doubt_if_unanswered(error);
+        asked = asked || error.in_doubt();
         pool_.note_broken();
-        if (error.errc() != Errc::connection_lost || repeated || Clock::now() >= deadline) throw in_doubt_if_unanswered(error);
+        if (error.errc() != Errc::connection_lost || repeated || Clock::now() >= deadline) throw asked ? in_doubt(error) : error;
         repeated = true;
       }
     }
@@ -62,8 +63,8 @@ class Link final : public Authority {
     return reached;
   }
 
-  void send(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept override {
-    guarded(batch, [&] {
+  void prepare(TimePoint deadline, Wake* interrupt) noexcept override {
+    guarded({}, [&] {
       if (keeper_ && !keeper_->quiet()) {  // hung up while idle: found before anything is sent
         keeper_.reset();
         pool_.note_broken();
@@ -72,11 +73,18 @@ class Link final : public Authority {
         keeper_ = pool_.connect(deadline, interrupt);
         if (tracking_) watch_keys(deadline, interrupt);
       }
+    });
+  }
+
+  void send(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept override {
+    guarded(batch, [&] {
+      if (!keeper_) throw Error{Errc::connect_failed, pool_.endpoint() + ": no connection for renewals"};
       auto const now = Clock::now();
       for (auto& chore : batch) {
         // A script the server had forgotten is said in full once; the requests behind it find it there again.
         auto& in_full = say_in_full_[static_cast<std::size_t>(chore.request.verb)];
-        append(*keeper_, chore.request, std::exchange(in_full, false) ? ScriptBy::text : ScriptBy::hash);
+        chore.in_full = std::exchange(in_full, false);
+        append(*keeper_, chore.request, chore.in_full ? ScriptBy::text : ScriptBy::hash);
         chore.sent = now;
         // A write of our own makes the server forget that the key is watched: look at it once more behind that.
         if (looks_again(chore)) keeper_->append({"EXISTS", chore.request.keys->lock});
@@ -119,14 +127,24 @@ class Link final : public Authority {
   /// Told once, when the server cannot do what was asked for as an option.
   void on_degraded(std::function<void(std::string const& reason)> told) { degraded_ = std::move(told); }
 
-  static Error in_doubt_if_unanswered(Error const& error) {
-    if (!error.in_doubt()) return error;
+  static Error in_doubt_if_unanswered(Error const& error) { return error.in_doubt() ? in_doubt(error) : error; }
+  static Error in_doubt(Error const& error) {
+    if (error.errc() == Errc::in_doubt) return error;
     return Error{Errc::in_doubt, std::string{"sent, but no answer: "} + error.what()};
   }
 
  private:
+  /// If an earlier copy of the request is unanswered, having no connection for the next leaves it in doubt.
+  Pool::Lent lend_again(TimePoint deadline, bool asked) {
+    try {
+      return pool_.lend(deadline);
+    } catch (Error const& error) {
+      throw asked ? in_doubt(error) : error;
+    }
+  }
+
   void take_answer(Chore& chore, ReplyView reply) {
-    if (is_unknown_script(reply)) {
+    if (is_unknown_script(reply) && !chore.in_full) {
       say_in_full_[static_cast<std::size_t>(chore.request.verb)] = true;
       chore.outcome = Chore::Outcome::unknown_script;
     } else if (reply.is_error()) {

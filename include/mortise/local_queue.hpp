@@ -85,7 +85,7 @@ class LocalQueue {
   using Lines = std::map<std::string_view, std::shared_ptr<NamedLine>>;
 
   std::shared_ptr<NamedLine> line_for(std::shared_ptr<LockSpec const> const& spec);
-  void leave(NamedLine& line, std::list<Ticket>::iterator ticket) noexcept;
+  void leave(NamedLine& line, std::list<Ticket>::iterator ticket, std::list<Ticket>& grave) noexcept;
   void leave_first(NamedLine& line) noexcept;
   void retire(NamedLine& line) noexcept;
 
@@ -109,6 +109,7 @@ inline auto LocalQueue::enter(std::shared_ptr<LockSpec const> const& spec, TimeP
   if (is_first()) return {Turn::first, Place{*this, std::move(line)}};
 
   lock.unlock();  // a callback on a stop already requested runs right here
+  std::list<Ticket> left;  // outlives the callback, which may be about to call this ticket
   std::stop_callback const wake{cancel, [this, ticket] {
                                   std::lock_guard const guard{mutex_};
                                   ticket->called.notify_one();
@@ -126,7 +127,7 @@ inline auto LocalQueue::enter(std::shared_ptr<LockSpec const> const& spec, TimeP
     }
     auto const now = Clock::now();
     if (turn != Turn::timed_out || now >= deadline) {
-      leave(*line, ticket);
+      leave(*line, ticket, left);
       lock.unlock();
       return {turn, std::nullopt};
     }
@@ -159,9 +160,11 @@ inline auto LocalQueue::line_for(std::shared_ptr<LockSpec const> const& spec) ->
   return line;
 }
 
-inline void LocalQueue::leave(NamedLine& line, std::list<Ticket>::iterator ticket) noexcept {
-  line.tickets.erase(ticket);
-  if (line.tickets.empty()) retire(line);
+inline void LocalQueue::leave(NamedLine& line, std::list<Ticket>::iterator ticket, std::list<Ticket>& grave) noexcept {
+  bool const was_first = ticket == line.tickets.begin();
+  grave.splice(grave.end(), line.tickets, ticket);
+  if (line.tickets.empty()) return retire(line);
+  if (was_first) line.tickets.front().called.notify_one();  // its turn came in the moment it gave up
 }
 
 inline void LocalQueue::leave_first(NamedLine& line) noexcept {

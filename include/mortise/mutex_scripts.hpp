@@ -147,6 +147,10 @@ inline Answer to_answer(Verb verb, ReplyView reply) {
   if (verb == Verb::keep) return {reply.integer() == 1, 0, {}};
   Answer answer{reply[0].integer() == 1, reply[1].integer(), {}};
   if (verb == Verb::acquire) answer.server_time = microseconds{reply[2].integer()};
+  bool const grants = verb == Verb::acquire && answer.yes;
+  auto const in_range = [](std::int64_t value, std::int64_t least) { return value >= least && value < fence_limit; };
+  if (!in_range(answer.value, grants ? 1 : -2) || !in_range(answer.server_time.count(), 0))
+    throw Error{Errc::connection_lost, "protocol error: a number out of range"}.unanswered();
   return answer;
 }
 

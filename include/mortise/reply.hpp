@@ -36,7 +36,7 @@ class ReplyView {
   /// The stream may be out of step: whoever gets this closes the connection.
   Error unexpected(char const* wanted) const {
     auto const type = reply_ == nullptr ? std::string{"nothing"} : "a reply of type " + std::to_string(reply_->type);
-    return Error{Errc::connection_lost, "protocol error: expected " + std::string{wanted} + ", got " + type};
+    return Error{Errc::connection_lost, "protocol error: expected " + std::string{wanted} + ", got " + type}.unanswered();
   }
 
   redisReply const* reply_;
