@@ -274,7 +274,9 @@ inline void Acquisition::confirm_replicas() {
   auto& connection = **lent_;
   auto const wanted = context_.options.replicas;
   auto const patience = context_.options.replicas_timeout;
-  connection.append({"WAIT", std::to_string(wanted), std::to_string(patience.count())});
+  // 0 would be for ever; and the answer has to be here in time.
+  auto const rest = remaining(step_deadline(), Clock::now()) - milliseconds{10};
+  connection.append({"WAIT", std::to_string(wanted), std::to_string(std::max(std::min(patience, rest), milliseconds{1}).count())});
   connection.send(step_deadline());
   auto const confirmed = connection.expect(step_deadline()).view().integer();
   if (confirmed >= wanted) return;

@@ -120,7 +120,13 @@ inline Connection::Connection(Address const& address, Login const& login, Socket
   if (!context_) throw std::bad_alloc{};
   context_->flags &= ~REDIS_BLOCK;
   entry_ = ledger_->enter(socket.release());
-  log_in(login, deadline, interrupt);
+  try {
+    log_in(login, deadline, interrupt);
+  } catch (Error const& error) {  // no lock command has been sent yet: nothing is in doubt
+    close();
+    if (error.errc() == Errc::timeout || error.errc() == Errc::connection_lost) throw Error{Errc::connect_failed, error.what()};
+    throw;
+  }
 }
 
 inline void Connection::log_in(Login const& login, TimePoint deadline, Wake* interrupt) {

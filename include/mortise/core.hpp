@@ -134,7 +134,14 @@ inline std::shared_ptr<LeaseState> Core::take(std::shared_ptr<LockSpec const> co
   PromisedRoom room{*keeper_, *herald_};
 
   Grant grant;
-  auto const acquired = acquire(*lease, patience, grant);
+  auto const acquired = [&] {
+    try {
+      return acquire(*lease, patience, grant);
+    } catch (Error const& error) {
+      if (patience.waits) herald_->post(Event::Kind::waited, spec->name(), Fence{}, now() - began, error.errc() == Errc::closed ? "closed" : error.what());
+      throw;
+    }
+  }();
   if (acquired != Acquired::granted) {
     auto const kind = patience.waits ? Event::Kind::waited : Event::Kind::busy;
     herald_->post(kind, spec->name(), Fence{}, now() - began, acquired == Acquired::cancelled ? "cancelled" : "deadline");

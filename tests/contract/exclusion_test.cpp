@@ -14,7 +14,7 @@ using mortise::Lock;
 TEMPLATE_TEST_CASE("while one holds the lock, a try by anybody else is answered with nothing", "", InRedis, InMemory) {
   TestType store;
   Lock ours{store.backend(), "lock"};
-  Lock theirs{store.backend(), "lock"};
+  Lock theirs{store.other(), "lock"};
   auto const lease = ours.try_acquire();
   REQUIRE(lease);
   CHECK(lease->held());
@@ -32,7 +32,7 @@ TEMPLATE_TEST_CASE("of many threads that try at once, one wins", "", InRedis, In
     std::vector<std::jthread> threads;
     for (auto& lease : leases)
       threads.emplace_back([&] {
-        Lock lock{store.backend(), "lock"};
+        Lock lock{&lease == &leases.front() ? store.other() : store.backend(), "lock"};
         for (++ready; ready < tries;) std::this_thread::yield();
         lease = lock.try_acquire();
       });

@@ -47,7 +47,7 @@ TEMPLATE_TEST_CASE("any bytes are a name, and names that differ in any way are d
     REQUIRE(lease);
     CHECK(lease->name() == name);
     CHECK(store.exists(name));
-    CHECK_FALSE(Lock{store.backend(), name}.try_acquire());
+    CHECK_FALSE(Lock{store.other(), name}.try_acquire());
     held.push_back(*std::move(lease));
   }
   for (auto& lease : held) {
@@ -59,9 +59,8 @@ TEMPLATE_TEST_CASE("any bytes are a name, and names that differ in any way are d
 TEMPLATE_TEST_CASE("a lock is handed over under any name", "", InRedis, InMemory) {
   TestType store;
   for (auto const& name : {every_byte(), std::string{"{"}, std::string{"a }{ b"}, std::string(512, '{')}) {
-    Lock lock{store.backend(), name};
-    auto first = lock.acquire();
-    support::Waiting second{[&] { return lock.acquire(); }};
+    auto first = Lock{store.backend(), name}.acquire();
+    support::Waiting second{[&] { return Lock{store.other(), name}.acquire(); }};
     REQUIRE(second.asleep());
     CHECK(first.release());
     CHECK(second.get().fence() > first.fence());

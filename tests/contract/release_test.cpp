@@ -46,7 +46,7 @@ TEMPLATE_TEST_CASE("the late release of an expired lease leaves its successor al
   Lock lock{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
   auto late = lock.acquire();
   store.let_pass(TestType::brief);
-  auto successor = Lock{store.backend(), "lock"}.acquire();
+  auto successor = Lock{store.other(), "lock"}.acquire();
   CHECK_FALSE(late.release());
   CHECK(successor.confirm());
   CHECK(successor.release());

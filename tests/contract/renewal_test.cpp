@@ -15,7 +15,7 @@ TEMPLATE_TEST_CASE("a lease is renewed by itself: after five TTLs it is still he
   CHECK(lease.confirm());
   CHECK(lease.fence() == fence);
   CHECK_FALSE(lease.lost().stop_requested());
-  CHECK_FALSE(Lock{store.backend(), "lock"}.try_acquire());
+  CHECK_FALSE(Lock{store.other(), "lock"}.try_acquire());
   CHECK(lease.release());
 }
 

@@ -32,7 +32,7 @@ bool refused_as_deadlock(Call&& call) {
 TEMPLATE_TEST_CASE("lock_guard, unique_lock and scoped_lock hold the lock in their scope", "", InRedis, InMemory) {
   TestType store;
   Lock lock{store.backend(), "lock"};
-  Lock rival{store.backend(), "lock"};
+  Lock rival{store.other(), "lock"};
   Fence last{};
   auto const is_held = [&] {
     CHECK(lock.lease().held());
@@ -65,7 +65,7 @@ TEMPLATE_TEST_CASE("lock_guard, unique_lock and scoped_lock hold the lock in the
 TEMPLATE_TEST_CASE("unique_lock waits, tries, and tries for a while", "", InRedis, InMemory) {
   TestType store;
   Lock lock{store.backend(), "lock"};
-  Lock rival{store.backend(), "lock"};
+  Lock rival{store.other(), "lock"};
   {
     std::unique_lock const guard{lock, std::try_to_lock};
     CHECK(guard.owns_lock());
@@ -99,7 +99,7 @@ TEMPLATE_TEST_CASE("try_lock_for waits for its turn and gives up at its deadline
 TEMPLATE_TEST_CASE("a guard that waits gets the lock when it is unlocked", "", InRedis, InMemory) {
   TestType store;
   Lock lock{store.backend(), "lock"};
-  Lock rival{store.backend(), "lock"};
+  Lock rival{store.other(), "lock"};
   lock.lock();
   auto const fence = lock.fence();
   Waiting waiting{[&] {

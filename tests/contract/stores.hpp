@@ -26,6 +26,8 @@ class InRedis {
   static constexpr milliseconds brief{150};  ///< for leases that are to end
 
   Backend& backend() { return *backend_; }
+  /// Another way to the same locks, as another process has it.
+  Backend& other() { return other_; }
   /// The backend goes away, with everybody who waits in it.
   void close() { backend_.reset(); }
 
@@ -42,6 +44,7 @@ class InRedis {
  private:
   support::RedisServer server_{};
   std::unique_ptr<Backend> backend_{std::make_unique<Backend>(server_.unix_uri())};
+  Backend other_{server_.uri()};
 };
 
 /// Locks in this process. Time passes when it is told to.
@@ -53,6 +56,7 @@ class InMemory {
   static constexpr milliseconds brief{150};
 
   Backend& backend() { return *backend_; }
+  Backend& other() { return *backend_; }  // there is no other: its store is its own
   void close() { backend_.reset(); }
 
   void let_pass(milliseconds time) { backend_->advance(time); }

@@ -77,7 +77,7 @@ TEMPLATE_TEST_CASE("a wait gets the lock that is released before its deadline", 
 
 TEMPLATE_TEST_CASE("a wait gets the lock of a holder that let it expire", "", InRedis, InMemory) {
   TestType store;
-  Lock dying{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
+  Lock dying{store.other(), "lock", {.ttl = TestType::brief, .renew = false}};
   Lock lock{store.backend(), "lock"};
   auto const dead = dying.acquire();
   Waiting waiting{[&] { return lock.acquire(); }};

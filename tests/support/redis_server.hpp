@@ -32,8 +32,8 @@ struct ServerOptions {
 /// environment variable MORTISE_TEST_SERVER names. The fixture talks by one connection over the unix socket as a user
 /// of its own ("kit"), so that passwords, ACLs and databases under test do not disturb it; that connection and what it
 /// does are left out of commands_processed() and client_list(). Ended, frozen or not, by the destructor, and when the
-/// test process dies. For one thread at a time; in a forked child it may be asked and told, but is never ended. It does not
-/// move: the nodes of a quorum are a `std::deque<RedisServer> nodes(5)`.
+/// test process dies. For one thread at a time; in a forked child it may be asked and told, but is never ended. It does
+/// not move: the nodes of a quorum are a `std::deque<RedisServer> nodes(5)`.
 class RedisServer {
 public:
   explicit RedisServer(ServerOptions options = {});

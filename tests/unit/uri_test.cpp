@@ -16,7 +16,7 @@ using support::contains;
 
 namespace {
 
-std::string refused(std::string const& uri) {
+std::string refused_uri(std::string const& uri) {
   CAPTURE(uri);
   return refusal([&] { (void)parse_uri(uri); });
 }
@@ -81,71 +81,71 @@ TEST_CASE("a unix URI gives the path of a socket, percent-decoded") {
 
 TEST_CASE("a scheme that is not built is refused by name, an unknown one too") {
   for (std::string const scheme : {"rediss", "redis+sentinel", "redis+cluster", "REDISS"}) {
-    auto const text = refused(scheme + "://user:s3cret@host:6379/x");
+    auto const text = refused_uri(scheme + "://user:s3cret@host:6379/x");
     CHECK_THAT(text, contains("not built into this version") && contains("redis:// and unix:// are"));
     CHECK_THAT(text, contains(scheme == "REDISS" ? "rediss" : scheme) && !contains("s3cret"));
   }
-  CHECK_THAT(refused("http://h"), contains("unknown scheme \"http\"") && contains("must be redis:// or unix://"));
+  CHECK_THAT(refused_uri("http://h"), contains("unknown scheme \"http\"") && contains("must be redis:// or unix://"));
   for (std::string const uri : {"", "localhost", "localhost:6379", "redis:", "redis:/h", "://h", "re dis://h", "u:p@h://x", "/run/redis.sock"})
-    CHECK_THAT(refused(uri), contains("must begin with redis:// or unix://"));
+    CHECK_THAT(refused_uri(uri), contains("must begin with redis:// or unix://"));
 }
 
 TEST_CASE("a host that is missing or not one host is refused") {
   for (std::string const uri : {"redis://", "redis:///", "redis:///3", "redis://:6379", "redis://user:word@", "redis://user:word@:1/2", "redis://?db=1"})
-    CHECK_THAT(refused(uri), contains("host: is empty"));
+    CHECK_THAT(refused_uri(uri), contains("host: is empty"));
   for (std::string const uri : {"redis://a,b", "redis://a%20b", "redis://a:1,b:2", "redis://[::1", "redis://[h]", "redis://[]", "redis://[::1%00]",
                                 "redis://::1", "redis://2001:db8::7:6379", "redis://]", "redis://h\xc3\xa9"})
-    CHECK_THAT(refused(uri), contains("host: "));
-  CHECK_THAT(refused("redis://::1:6379"), contains("IPv6 address must stand in brackets"));
+    CHECK_THAT(refused_uri(uri), contains("host: "));
+  CHECK_THAT(refused_uri("redis://::1:6379"), contains("IPv6 address must stand in brackets"));
   CHECK(parse_uri("redis://" + std::string(255, 'x')).host.size() == 255);
-  CHECK_THAT(refused("redis://" + std::string(256, 'x')), contains("at most 255"));
+  CHECK_THAT(refused_uri("redis://" + std::string(256, 'x')), contains("at most 255"));
 }
 
 TEST_CASE("a port is a number from 1 to 65535 and nothing else") {
   for (std::string const port : {"", "4294967297", "99999999999999999999", "-1", "+1", "7x", "x", "%31", "1.5", "0x7"})
-    CHECK_THAT(refused("redis://h:" + port), contains("port: must be a number from 1 to 65535"));
+    CHECK_THAT(refused_uri("redis://h:" + port), contains("port: must be a number from 1 to 65535"));
   for (std::string const port : {"0", "65536", "00000", "99999"})
-    CHECK_THAT(refused("redis://h:" + port), contains("port: " + port + " is out of range: must be a number from 1 to 65535"));
-  CHECK_THAT(refused("redis://[::1]6379"), contains("port: only :port may follow the host"));
-  CHECK_THAT(refused("redis://[::1]:6379:1"), contains("port: must be"));
+    CHECK_THAT(refused_uri("redis://h:" + port), contains("port: " + port + " is out of range: must be a number from 1 to 65535"));
+  CHECK_THAT(refused_uri("redis://[::1]6379"), contains("port: only :port may follow the host"));
+  CHECK_THAT(refused_uri("redis://[::1]:6379:1"), contains("port: must be"));
 }
 
 TEST_CASE("a database is a number from 0 to 2147483647, given once") {
   for (std::string const db : {"2147483648", "4294967296", "-1", "+1", "x", "1x", "1/", "1/2", "0x1"}) {
-    CHECK_THAT(refused("redis://h/" + db), contains("db: must be a number from 0 to 2147483647"));
-    CHECK_THAT(refused("unix:///s?db=" + db), contains("db: must be a number from 0 to 2147483647"));
+    CHECK_THAT(refused_uri("redis://h/" + db), contains("db: must be a number from 0 to 2147483647"));
+    CHECK_THAT(refused_uri("unix:///s?db=" + db), contains("db: must be a number from 0 to 2147483647"));
   }
-  CHECK_THAT(refused("redis://h/%31"), contains("db: must be"));
-  CHECK_THAT(refused("unix:///s?db="), contains("db: must be"));
-  CHECK_THAT(refused("redis://h/3?db=3"), contains("db: given twice"));
-  CHECK_THAT(refused("redis://h?db=1&db=2"), contains("db: given twice"));
+  CHECK_THAT(refused_uri("redis://h/%31"), contains("db: must be"));
+  CHECK_THAT(refused_uri("unix:///s?db="), contains("db: must be"));
+  CHECK_THAT(refused_uri("redis://h/3?db=3"), contains("db: given twice"));
+  CHECK_THAT(refused_uri("redis://h?db=1&db=2"), contains("db: given twice"));
 }
 
 TEST_CASE("a socket's path must fit the system's address, and be one") {
   constexpr auto longest = sizeof(sockaddr_un::sun_path) - 1;
   CHECK(parse_uri("unix:///" + std::string(longest - 1, 'x')).path.size() == longest);
-  CHECK_THAT(refused("unix:///" + std::string(longest, 'x')),
+  CHECK_THAT(refused_uri("unix:///" + std::string(longest, 'x')),
              contains("path: has " + std::to_string(longest + 1) + " bytes") && contains("at most " + std::to_string(longest)));
-  CHECK_THAT(refused("unix:///a%00b"), contains("path: holds a NUL byte"));
-  CHECK_THAT(refused("unix://"), contains("path: is empty"));
-  CHECK_THAT(refused("unix://user:word@"), contains("path: is empty"));
+  CHECK_THAT(refused_uri("unix:///a%00b"), contains("path: holds a NUL byte"));
+  CHECK_THAT(refused_uri("unix://"), contains("path: is empty"));
+  CHECK_THAT(refused_uri("unix://user:word@"), contains("path: is empty"));
   for (std::string const uri : {"unix://run/redis.sock", "unix://redis.sock", "unix://u:p@host/s"})
-    CHECK_THAT(refused(uri), contains("unix:///path, with three slashes"));
+    CHECK_THAT(refused_uri(uri), contains("unix:///path, with three slashes"));
 }
 
 TEST_CASE("every percent sign must begin an escape") {
   for (std::string const bad : {"%", "%4", "%zz", "%4z", "%z4", "a%", "%%41", "%+1", "%-1", "%0x41"}) {
-    CHECK_THAT(refused("redis://" + bad + "@h"), contains("user name: two hexadecimal digits must follow a '%'"));
-    CHECK_THAT(refused("redis://u:" + bad + "@h"), contains("password: two hexadecimal digits"));
-    CHECK_THAT(refused("unix:///" + bad), contains("path: two hexadecimal digits"));
-    CHECK_THAT(refused("redis://h?client_name=" + bad), contains("options: two hexadecimal digits"));
+    CHECK_THAT(refused_uri("redis://" + bad + "@h"), contains("user name: two hexadecimal digits must follow a '%'"));
+    CHECK_THAT(refused_uri("redis://u:" + bad + "@h"), contains("password: two hexadecimal digits"));
+    CHECK_THAT(refused_uri("unix:///" + bad), contains("path: two hexadecimal digits"));
+    CHECK_THAT(refused_uri("redis://h?client_name=" + bad), contains("options: two hexadecimal digits"));
   }
   CHECK(parse_uri("unix:///%4a%4A").path == "/JJ");
 }
 
 TEST_CASE("spaces, control characters and '#' must be encoded") {
   for (std::string const uri : {"redis://h\n", "redis://h ", "redis://h/0\r\n", "unix:///a b", "redis://h\t:1", "redis://h?client_name=\x7f"})
-    CHECK_THAT(refused(uri), contains("must be percent-encoded"));
-  CHECK_THAT(refused(std::string("redis://h\0x", 11)), contains("must be percent-encoded"));
-  CHECK_THAT(refused("redis://h#fragment"), contains("%23"));
+    CHECK_THAT(refused_uri(uri), contains("must be percent-encoded"));
+  CHECK_THAT(refused_uri(std::string("redis://h\0x", 11)), contains("must be percent-encoded"));
+  CHECK_THAT(refused_uri("redis://h#fragment"), contains("%23"));
 }

@@ -51,6 +51,7 @@ class MemoryStore final : public Authority {
 
   /// Takes the lock now or in turn. Time is the clock that tests move; `closed` and the stop token end the wait.
   Acquired acquire(LeaseState& lease, Patience const& patience, Grant& grant, std::atomic<bool> const& closed) {
+    if (patience.cancel.stop_requested()) return Acquired::cancelled;
     std::stop_callback const wake{patience.cancel, [this] { notify(); }};
     std::unique_lock lock{mutex_};
     Waiter self{lease.token.stored(), lease.spec->options.ttl};
