@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// This program's operator new: fails when it is told to, and only where.
+#pragma once
+
+#include <cstdint>
+
+namespace faults {
+
+/// While it lives, the allocation after the next `n` of this thread fails, and none after it.
+class NthAllocationFails {
+ public:
+  explicit NthAllocationFails(std::int64_t n) noexcept;
+  NthAllocationFails(NthAllocationFails const&) = delete;
+  NthAllocationFails& operator=(NthAllocationFails const&) = delete;
+  ~NthAllocationFails();
+
+  /// Whether it has come to that.
+  bool happened() const noexcept;
+};
+
+/// While it lives, every allocation of every other thread fails.
+class OtherThreadsFail {
+ public:
+  OtherThreadsFail() noexcept;
+  OtherThreadsFail(OtherThreadsFail const&) = delete;
+  OtherThreadsFail& operator=(OtherThreadsFail const&) = delete;
+  ~OtherThreadsFail();
+};
+
+}  // namespace faults

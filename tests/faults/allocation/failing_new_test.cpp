@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// The replaced operator new does what it is told.
+#include "failing_new.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <thread>
+
+#include "support/catch.hpp"
+
+namespace {
+
+thread_local std::int64_t left = -1;  // allocations that still succeed; negative: all
+thread_local bool spared = false;
+std::atomic<int> others_fail{0};
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (left == 0) {
+    left = -2;
+    throw std::bad_alloc{};
+  }
+  if (left > 0) --left;
+  if (others_fail.load(std::memory_order_relaxed) != 0 && !spared) throw std::bad_alloc{};
+  auto const rounded = (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment;
+  auto* const memory = alignment <= alignof(std::max_align_t) ? std::malloc(rounded) : std::aligned_alloc(alignment, rounded);
+  if (memory == nullptr) throw std::bad_alloc{};
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+void* operator new[](std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, static_cast<std::size_t>(alignment)); }
+void* operator new[](std::size_t size, std::align_val_t alignment) { return allocate(size, static_cast<std::size_t>(alignment)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace faults {
+
+NthAllocationFails::NthAllocationFails(std::int64_t n) noexcept { left = n; }
+NthAllocationFails::~NthAllocationFails() { left = -1; }
+bool NthAllocationFails::happened() const noexcept { return left == -2; }
+
+OtherThreadsFail::OtherThreadsFail() noexcept {
+  spared = true;
+  ++others_fail;
+}
+OtherThreadsFail::~OtherThreadsFail() {
+  --others_fail;
+  spared = false;
+}
+
+}  // namespace faults
+
+namespace {
+
+/// Whether an allocation fails here and now; one that no optimizer leaves out.
+bool fails() {
+  try {
+    ::operator delete(::operator new(40));
+    return false;
+  } catch (std::bad_alloc const&) {
+    return true;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the n-th allocation of this thread fails, once") {
+  faults::NthAllocationFails const failing{2};
+  bool const seen[5] = {fails(), fails(), fails(), fails(), fails()};
+  bool const happened = failing.happened();
+  CHECK_FALSE(seen[0]);
+  CHECK_FALSE(seen[1]);
+  CHECK(seen[2]);
+  CHECK_FALSE(seen[3]);
+  CHECK_FALSE(seen[4]);
+  CHECK(happened);
+}
+
+TEST_CASE("allocations of other threads fail, and of this one do not") {
+  std::atomic<int> step{0};
+  bool other = false;
+  std::thread thread{[&] {
+    while (step == 0) std::this_thread::yield();
+    other = fails();
+    step = 2;
+  }};
+  bool here = true;
+  {
+    faults::OtherThreadsFail const failing;
+    here = fails();
+    step = 1;
+    while (step != 2) std::this_thread::yield();
+  }
+  thread.join();
+  CHECK(other);
+  CHECK_FALSE(here);
+  CHECK_FALSE(fails());
+}

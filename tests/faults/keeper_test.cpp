@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The keeper's own connection and clock: what befalls them must not cost anybody a lease.
+#include <thread>
+
+#include "setting.hpp"
+#include "support/catch.hpp"
+
+using namespace faults;
+using mortise::Client;
+using mortise::Lock;
+using support::RedisServer;
+using support::wait_until;
+
+TEST_CASE("a nudge that is never answered does not keep leases from being renewed") {
+  Setting here;
+  Client redis{here.proxy.uri(), {.command_timeout = 5s}};
+  Lock lock{redis, "held", {.ttl = 1500ms}};
+  auto lease = lock.try_acquire();
+  REQUIRE(lease);
+  REQUIRE(here.server.command({"SET", "waited for", "a foreigner", "PX", "60000"}).is_ok());
+  here.proxy.swallow_replies(1, reply_to(Asks::nudge));
+  std::thread waiter{[&] {
+    Lock waited{redis, "waited for"};
+    CHECK_FALSE(waited.acquire_for(4s));
+  }};
+  waiter.join();
+  CHECK(lease->held());
+  CHECK_FALSE(lease->lost().stop_requested());
+}
+
+TEST_CASE("without a limit for commands a lease is renewed once at a time") {
+  Setting here;
+  here.proxy.record();
+  Client redis{here.proxy.uri(), {.command_timeout = mortise::milliseconds::max()}};
+  Lock lock{redis, "name", {.ttl = 300ms}};
+  auto lease = lock.try_acquire();
+  REQUIRE(lease);
+  REQUIRE(wait_until([&] { return count(here.proxy, Asks::keep) > 0; }));
+  std::this_thread::sleep_for(30ms);
+  CHECK(count(here.proxy, Asks::keep) <= 3);
+  CHECK(lease->held());
+  CHECK(lease->release());
+}
