@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "measurements.hpp"
+
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include <mortise/mortise.hpp>
+
+#include "contention.hpp"
+#include "statistics.hpp"
+
+namespace bench {
+namespace {
+
+constexpr char const* name = "bench:contended";
+
+/// The floor: one element that goes round. No lease, no fence, nothing when its owner dies.
+class PassedElement final : public Contender {
+ public:
+  PassedElement(Endpoint const& endpoint, std::shared_ptr<std::atomic<std::uint64_t>> last) : raw_{endpoint}, last_{std::move(last)} {}
+  std::uint64_t acquire() override {
+    raw_.command({"BLPOP", name, "0"});
+    return ++*last_;
+  }
+  void release() override { raw_.command({"RPUSH", name, "1"}); }
+
+ private:
+  Raw raw_;
+  std::shared_ptr<std::atomic<std::uint64_t>> last_;
+};
+
+template <std::uint64_t (ScriptedLock::*wait)()>
+class Scripted final : public Contender {
+ public:
+  Scripted(Endpoint const& endpoint, std::size_t index)
+      : lock_{endpoint, name, "bench-host:12345#0123456789abcdef0123456789" + std::to_string(100'000 + index)} {}
+  std::uint64_t acquire() override { return (lock_.*wait)(); }
+  void release() override { lock_.release(); }
+
+ private:
+  ScriptedLock lock_;
+};
+
+class Library final : public Contender {
+ public:
+  explicit Library(std::shared_ptr<mortise::Client> client) : client_{std::move(client)}, lock_{*client_, name, {.ttl = ttl}} {
+    static_cast<void>(mortise::Lock{*client_, "bench:warm"}.acquire());  // threads, connections and scripts
+  }
+  std::uint64_t acquire() override { return lease_.emplace(lock_.acquire()).fence().value; }
+  void release() override {
+    lease_->release();
+    lease_.reset();
+  }
+
+ private:
+  std::shared_ptr<mortise::Client> client_;
+  mortise::Lock<> lock_;
+  std::optional<mortise::Lease> lease_{};
+};
+
+enum Variant : std::size_t { floor_variant, one_hop, two_hops, own_clients, one_client, variants };
+constexpr char const* titles[] = {"raw RPUSH → BLPOP", "the library's scripts through bare hiredis", "the same in two hops", "mortise, a Client for each thread",
+                                  "mortise, threads of one Client"};
+
+MakeContender maker(Endpoint const& endpoint, std::size_t variant) {
+  switch (variant) {
+    case floor_variant:
+      Raw{endpoint}.command({"RPUSH", name, "1"});
+      return [endpoint, last = std::make_shared<std::atomic<std::uint64_t>>()](std::size_t) { return std::make_unique<PassedElement>(endpoint, last); };
+    case one_hop: return [endpoint](std::size_t i) { return std::make_unique<Scripted<&ScriptedLock::acquire_in_one_hop>>(endpoint, i); };
+    case two_hops: return [endpoint](std::size_t i) { return std::make_unique<Scripted<&ScriptedLock::acquire_in_two_hops>>(endpoint, i); };
+    case own_clients: return [endpoint](std::size_t) { return std::make_unique<Library>(std::make_shared<mortise::Client>(endpoint.uri())); };
+    default: return [client = std::make_shared<mortise::Client>(endpoint.uri())](std::size_t) { return std::make_unique<Library>(client); };
+  }
+}
+
+void measure(Endpoint const& endpoint, Contest const& contest, std::size_t repetitions, Table& table) {
+  Runs<Outcome> const runs{variants, repetitions, [&](std::size_t variant) {
+                             Raw{endpoint}.command({"FLUSHALL"});
+                             return contend(endpoint, contest, maker(endpoint, variant));
+                           }};
+  bool const works = contest.work.count() > 0;
+  for (std::size_t i = 0; i < variants; ++i) {
+    auto const of = [&](double Outcome::*figure) { return std::pair{runs.median_of(i, figure), runs.ratio_of(i, figure)}; };
+    auto const [p50, p50_ratio] = of(&Outcome::p50);
+    auto const [p99, p99_ratio] = of(&Outcome::p99);
+    auto const [changes, changes_ratio] = of(&Outcome::changes);
+    auto const commands = runs.median_of(i, &Outcome::commands);
+    auto const unfair = runs.median_of(i, &Outcome::unfair);
+    auto const [processor, processor_ratio] = of(&Outcome::processor);
+    bool const ours = i >= own_clients;
+    table.rows.push_back({"W = " + std::to_string(contest.waiters) + ": " + titles[i],
+                          {{"hand-off p50 µs", p50, p50_ratio, ours && works && p50_ratio > 2},
+                           {"p99 µs", p99, p99_ratio, ours && works && p99_ratio > 2},
+                           {"owners/s", changes, changes_ratio, ours && !works && changes_ratio < 0.36},
+                           {"commands", commands, nothing, ours && commands > 5.3},
+                           {"max/min", unfair, nothing, ours && contest.waiters == 32 && unfair > 1.1},
+                           {"CPU µs", processor, processor_ratio}}});
+  }
+}
+
+}  // namespace
+
+std::vector<Table> handoff(Setting const& setting) {
+  Table working{.title = "Hand-off, owners working 0.4 ms, TCP",
+                .note = "To reach: p50 and p99 at most 2 ×, commands at most 5.3 whatever W is, max/min at most 1.1 at W = 32. Commands and CPU (of this process) "
+                        "are per acquisition.",
+                .rows = {}};
+  Table empty{.title = "Hand-off, empty section, TCP", .note = "To reach: owners/s at least 0.36 × (18 k where the floor gives 50 k).", .rows = {}};
+  using namespace std::chrono_literals;
+  auto const repetitions = setting.quick ? 1U : 5U;
+  for (std::size_t const waiters : {2U, 8U, 32U})
+    measure(setting.tcp, {waiters, 400us, setting.quick ? 60ms : waiters < 32 ? 500ms : 1000ms}, repetitions, working);
+  for (std::size_t const waiters : {8U, 32U}) measure(setting.tcp, {waiters, 0us, setting.quick ? 60ms : 400ms}, repetitions, empty);
+  return {working, empty};
+}
+
+}  // namespace bench

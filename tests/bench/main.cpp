@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// mortise-bench: what the library costs, in proportion to raw hiredis in the same process. run.sh starts the server for it.
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <string_view>
+
+#include "measurements.hpp"
+
+namespace {
+
+struct Measurement {
+  std::string_view name;
+  std::vector<bench::Table> (*run)(bench::Setting const&);
+};
+
+constexpr Measurement measurements[] = {
+    {"footprint", bench::footprint}, {"pair", bench::pair}, {"handoff", bench::handoff}, {"renewal", bench::renewal}};
+
+int usage() {
+  std::cerr << "usage: mortise-bench --port N --socket PATH [--quick] [--csv FILE] [footprint|pair|handoff|renewal]...\n"
+               "All data of the Redis server on 127.0.0.1:N, which also listens at PATH, is deleted.\n";
+  return 64;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  bench::Setting setting{.tcp = {.host = "127.0.0.1"}};
+  std::string csv;
+  std::vector<std::string_view> wanted;
+  for (int i = 1; i < argc; ++i) {
+    std::string_view const argument = argv[i];
+    bool const valued = argument == "--port" || argument == "--socket" || argument == "--csv";
+    if (valued && i + 1 == argc) return usage();
+    if (argument == "--port")
+      setting.tcp.port = std::atoi(argv[++i]);
+    else if (argument == "--socket")
+      setting.local.path = argv[++i];
+    else if (argument == "--csv")
+      csv = argv[++i];
+    else if (argument == "--quick")
+      setting.quick = true;
+    else if (std::any_of(std::begin(measurements), std::end(measurements), [&](auto const& known) { return known.name == argument; }))
+      wanted.push_back(argument);
+    else
+      return usage();
+  }
+  if (setting.tcp.port == 0 || setting.local.path.empty()) return usage();
+
+  for (auto const& measurement : measurements) {
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), measurement.name) == wanted.end()) continue;
+    for (auto const& table : measurement.run(setting)) {
+      bench::print_markdown(table);
+      if (!csv.empty()) bench::append_csv(table, csv);
+    }
+  }
+  return 0;
+} catch (std::exception const& error) {
+  std::cerr << "mortise-bench: " << error.what() << '\n';
+  return 1;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The measurements: each runs for some seconds and gives tables.
+#pragma once
+
+#include <vector>
+
+#include "floor.hpp"
+#include "table.hpp"
+
+namespace bench {
+
+/// The private server of this run, by its two sockets, and whether only it is to be seen that everything works.
+struct Setting {
+  Endpoint tcp{};
+  Endpoint local{};
+  bool quick{false};
+};
+
+/// An uncontended acquire and release, one thread.
+std::vector<Table> pair(Setting const& setting);
+/// From owner to owner on one contended lock: how long it takes, how many a second, how many commands, how fair.
+std::vector<Table> handoff(Setting const& setting);
+/// Many held leases: what keeping them costs, and whether any is late.
+std::vector<Table> renewal(Setting const& setting);
+/// Memory and threads for each client, held lease and waiter. Comes first: memory that was used before would hide it.
+std::vector<Table> footprint(Setting const& setting);
+
+}  // namespace bench
