@@ -127,9 +127,9 @@ class PromisedRoom {
 };
 
 inline std::shared_ptr<LeaseState> Core::take(std::shared_ptr<LockSpec const> const& spec, Patience const& patience) {
+  auto const began = now();
   // Whatever can fail here for want of memory or threads fails before anything is sent.
   start();
-  auto const began = now();
   auto lease = std::make_shared<LeaseState>(shared_from_this(), spec, OwnerToken::fresh(label()));
   PromisedRoom room{*keeper_, *herald_};
 

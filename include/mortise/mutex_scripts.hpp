@@ -49,7 +49,7 @@ if owner and string.sub(owner, 1, 2) == 'h:' then -- reserved for the waiter who
   local fence = string.sub(owner, 3)
   local blocked_until = tonumber(string.match(popped, '^%*(%d+)$'))
   if redis.call('LPOP', W) == fence -- still in the list: nobody was blocked. First, for a pop needs no memory: then nor does the SET
-    or popped == fence
+    or popped ~= '' and popped == fence
     or blocked_until and now < blocked_until and redis.call('GET', F) == fence then -- its BLPOP did not time out: it got the fence
     redis.call('SET', L, token, 'PX', ttl)
     return {1, tonumber(fence), now}

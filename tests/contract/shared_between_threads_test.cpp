@@ -147,11 +147,9 @@ TEMPLATE_TEST_CASE("a timed try at a lock that another thread is inside of ends 
   TestType store;
   Lock lock{store.backend(), "lock"};
   lock.lock();
-  constexpr milliseconds patience = std::is_same_v<TestType, InMemory> ? milliseconds{1h} : 500ms;
-  Waiting hasty{[&] { return lock.try_lock_for(patience); }};
+  Waiting hasty{[&] { return lock.try_lock_for(500ms); }};
   REQUIRE(hasty.asleep());
-  store.let_pass(patience);
-  CHECK(hasty.over_within(5s));
+  CHECK(hasty.over_within(10s));
   lock.unlock();
   CHECK_FALSE(hasty.get());
 }
