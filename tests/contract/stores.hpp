@@ -24,6 +24,7 @@ class InRedis {
 
   static constexpr milliseconds ttl{1000};   ///< long enough for renewals on a busy machine
   static constexpr milliseconds brief{150};  ///< for leases that are to end
+  static constexpr milliseconds step{20};    ///< of time, while something is waited for
 
   Backend& backend() { return *backend_; }
   /// Another way to the same locks, as another process has it.
@@ -54,6 +55,7 @@ class InMemory {
 
   static constexpr milliseconds ttl{10'000};
   static constexpr milliseconds brief{150};
+  static constexpr milliseconds step{250};
 
   Backend& backend() { return *backend_; }
   Backend& other() { return *backend_; }  // there is no other: its store is its own
@@ -69,13 +71,12 @@ class InMemory {
   std::unique_ptr<Backend> backend_{std::make_unique<Backend>()};
 };
 
-/// Lets time pass in small steps until `predicate` holds. At each step threads get a moment of real time to do their part.
+/// Lets time pass in steps until `predicate` holds. At each step threads get a moment of real time to do their part.
 template <class Store, class Predicate>
-bool comes_true(Store& store, Predicate&& predicate, milliseconds within = milliseconds{60'000}) {
-  constexpr milliseconds step{20};
-  for (milliseconds passed{0}; passed <= within; passed += step) {
-    if (support::wait_until(predicate, step)) return true;
-    store.let_pass(step);
+bool comes_true(Store& store, Predicate&& predicate, milliseconds within = Store::step * 2000) {
+  for (milliseconds passed{0}; passed <= within; passed += Store::step) {
+    if (support::wait_until(predicate, milliseconds{20})) return true;
+    store.let_pass(Store::step);
   }
   return predicate();
 }

@@ -71,7 +71,7 @@ TEST_CASE("a reservation that nobody was there to pop is anybody's") {
   CHECK_FALSE(redis.exists(wake_key("lock")));
 }
 
-TEST_CASE("a try takes a lock that does not exist although others wait; a waiter takes its place behind them") {
+TEST_CASE("a try takes a lock that does not exist although others wait, and a waiter takes its place behind them") {
   LockServer redis;
   Client client{redis.unix_uri()};
   Lock lock{client, "lock"};
