@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <iterator>
 #include <latch>
 #include <thread>
 #include <vector>
@@ -24,7 +25,7 @@ struct Turn {
   Clock::time_point leaving{};
 };
 
-/// What came over the wire so far. Commands inside scripts count in Redis as well: RPUSH is the floor's where no script ran.
+/// What came over the wire so far. Redis counts the commands in scripts as well: RPUSH is the floor's where no script ran.
 double commands_on_the_wire(Raw& raw) {
   auto const reply = raw.command({"INFO", "commandstats"});
   auto const calls = [&](std::string const& command) {
@@ -82,7 +83,8 @@ Outcome contend(Endpoint const& endpoint, Contest const& contest, MakeContender 
     auto const turns = thread.get();
     acquisitions += static_cast<double>(turns.size());
     auto const before = all.size();
-    std::copy_if(turns.begin(), turns.end(), std::back_inserter(all), [&](Turn const& t) { return t.owner >= from && t.owner < until; });
+    std::copy_if(turns.begin(), turns.end(), std::back_inserter(all),
+                 [&](Turn const& turn) { return turn.owner >= from && turn.owner < until; });
     each.push_back(static_cast<double>(all.size() - before));
   }
   Outcome outcome;

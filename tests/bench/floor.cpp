@@ -13,13 +13,16 @@ using mortise::detail::Verb;
 
 namespace {
 
-constexpr std::string_view guarded_delete = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+constexpr std::string_view guarded_delete =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+constexpr std::string_view naive_token = "0123456789abcdef0123456789abcdef";
 constexpr std::int64_t wait_ms = mortise::detail::waiting_life.count();
 
 }  // namespace
 
 Raw::Raw(Endpoint const& endpoint)
-    : context_{endpoint.path.empty() ? ::redisConnect(endpoint.host.c_str(), endpoint.port) : ::redisConnectUnix(endpoint.path.c_str())} {
+    : context_{endpoint.path.empty() ? ::redisConnect(endpoint.host.c_str(), endpoint.port)
+                                     : ::redisConnectUnix(endpoint.path.c_str())} {
   if (!context_ || context_->err != 0) throw std::runtime_error{"cannot connect to " + endpoint.uri()};
 }
 
@@ -46,10 +49,10 @@ Reply Raw::receive() {
 NaiveLock::NaiveLock(Endpoint const& endpoint, std::string name)
     : raw_{endpoint}, name_{std::move(name)}, sha_{raw_.command({"SCRIPT", "LOAD", guarded_delete})->text()} {}
 
-bool NaiveLock::acquire() { return !raw_.command({"SET", name_, "0123456789abcdef0123456789abcdef", "NX", "PX", "10000"})->is_nil(); }
+bool NaiveLock::acquire() { return !raw_.command({"SET", name_, naive_token, "NX", "PX", "10000"})->is_nil(); }
 
 bool NaiveLock::release() {
-  return raw_.command({"EVALSHA", sha_, "1", name_, "0123456789abcdef0123456789abcdef"})->integer() == 1;
+  return raw_.command({"EVALSHA", sha_, "1", name_, naive_token})->integer() == 1;
 }
 
 ScriptedLock::ScriptedLock(Endpoint const& endpoint, std::string const& name, std::string token)
@@ -59,8 +62,9 @@ ScriptedLock::ScriptedLock(Endpoint const& endpoint, std::string const& name, st
 }
 
 void ScriptedLock::append_acquire(std::chrono::milliseconds lease, std::int64_t wait, std::string_view popped) {
-  raw_.append({"EVALSHA", mortise::detail::mutex_script(Verb::acquire).sha, "4", keys_.lock, keys_.fence, keys_.wake, keys_.wait, token_,
-               std::to_string(lease.count()), std::to_string(mortise::detail::wall_microseconds()), "604800000", std::to_string(wait), popped});
+  raw_.append({"EVALSHA", mortise::detail::mutex_script(Verb::acquire).sha, "4", keys_.lock, keys_.fence, keys_.wake, keys_.wait,
+               token_, std::to_string(lease.count()), std::to_string(mortise::detail::wall_microseconds()), "604800000",
+               std::to_string(wait), popped});
 }
 
 std::uint64_t ScriptedLock::acquire(std::int64_t wait, std::string_view popped) {
@@ -91,8 +95,9 @@ std::uint64_t ScriptedLock::acquire_in_one_hop() {
 }
 
 bool ScriptedLock::release() {
-  auto const reply = raw_.command({"EVALSHA", mortise::detail::mutex_script(Verb::release).sha, "4", keys_.lock, keys_.fence, keys_.wake,
-                                   keys_.wait, token_, "500", std::to_string(mortise::detail::wall_microseconds()), "604800000", "0"});
+  auto const reply =
+      raw_.command({"EVALSHA", mortise::detail::mutex_script(Verb::release).sha, "4", keys_.lock, keys_.fence, keys_.wake, keys_.wait,
+                    token_, "500", std::to_string(mortise::detail::wall_microseconds()), "604800000", "0"});
   return reply.view()[0].integer() == 1;
 }
 

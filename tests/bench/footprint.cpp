@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "measurements.hpp"
 
+#include <chrono>
 #include <functional>
-#include <latch>
+#include <memory>
+#include <stop_token>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include <mortise/mortise.hpp>
 
@@ -18,15 +22,19 @@ Row grown(std::string what, std::size_t count, std::function<void()> const& grow
   auto const before = threads();
   grow();
   auto const each = static_cast<double>(count);
-  return {std::move(what),
-          {{"resident KiB", (resident_kib() - memory) / each}, {"threads", (static_cast<double>(threads()) - static_cast<double>(before)) / each}}};
+  auto const more = static_cast<double>(threads()) - static_cast<double>(before);
+  return {std::move(what), {{"resident KiB", (resident_kib() - memory) / each}, {"threads", more / each}}};
 }
 
-/// Threads that wait until all of them are through `wait`, which is told their number and ends when they may go.
+/// What one of many threads does until it may go.
+using Wait = std::function<void(std::size_t index, std::stop_token const& end)>;
+
+/// Threads that wait, all of them by now, until they may go.
 class Crowd {
  public:
-  Crowd(std::size_t count, std::function<void(std::size_t, std::stop_token const&)> const& wait) {
-    for (std::size_t i = 0; i < count; ++i) members_.emplace_back([wait, i](std::stop_token const& end) { wait(i, end); });
+  Crowd(std::size_t count, Wait const& wait) {
+    for (std::size_t i = 0; i < count; ++i)
+      members_.emplace_back([wait, i](std::stop_token const& end) { wait(i, end); });
     std::this_thread::sleep_for(std::chrono::milliseconds{300});
   }
   ~Crowd() {
@@ -56,14 +64,18 @@ std::vector<Table> footprint(Setting const& setting) {
   }));
 
   auto& client = *clients.front();
+  auto const held = [](std::size_t i) { return "bench:held:" + std::to_string(i); };
+  auto const wait_for = [](mortise::Client& of, std::string name, std::stop_token const& end) {
+    static_cast<void>(mortise::Lock{of, std::move(name)}.acquire(end));
+  };
   std::vector<mortise::Lease> leases;
   leases.reserve(many);
   table.rows.push_back(grown("a held lease", many, [&] {
-    for (std::size_t i = 0; i < many; ++i) leases.push_back(mortise::Lock{client, "bench:held:" + std::to_string(i)}.try_acquire().value());
+    for (std::size_t i = 0; i < many; ++i) leases.push_back(mortise::Lock{client, held(i)}.try_acquire().value());
   }));
 
   std::unique_ptr<Crowd> crowd;
-  auto const row = [&](std::string what, std::function<void(std::size_t, std::stop_token const&)> const& wait) {
+  auto const row = [&](std::string what, Wait const& wait) {
     table.rows.push_back(grown(std::move(what), count, [&] { crowd = std::make_unique<Crowd>(count, wait); }));
     crowd.reset();
   };
@@ -71,11 +83,11 @@ std::vector<Table> footprint(Setting const& setting) {
     while (!end.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds{50});
   });
   row("a waiter, all of one Client for one name",
-      [&](std::size_t, std::stop_token const& end) { static_cast<void>(mortise::Lock{client, "bench:held:0"}.acquire(end)); });
+      [&](std::size_t, std::stop_token const& end) { wait_for(client, held(0), end); });
   row("a waiter, all of one Client, each for its own name",
-      [&](std::size_t i, std::stop_token const& end) { static_cast<void>(mortise::Lock{client, "bench:held:" + std::to_string(i)}.acquire(end)); });
+      [&](std::size_t i, std::stop_token const& end) { wait_for(client, held(i), end); });
   row("a waiter with its own Client, used before",
-      [&](std::size_t i, std::stop_token const& end) { static_cast<void>(mortise::Lock{*clients[i], "bench:held:0"}.acquire(end)); });
+      [&](std::size_t i, std::stop_token const& end) { wait_for(*clients[i], held(0), end); });
   return {table};
 }
 

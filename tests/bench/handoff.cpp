@@ -18,7 +18,9 @@ constexpr char const* name = "bench:contended";
 /// The floor: one element that goes round. No lease, no fence, nothing when its owner dies.
 class PassedElement final : public Contender {
  public:
-  PassedElement(Endpoint const& endpoint, std::shared_ptr<std::atomic<std::uint64_t>> last) : raw_{endpoint}, last_{std::move(last)} {}
+  using Counter = std::shared_ptr<std::atomic<std::uint64_t>>;
+
+  PassedElement(Endpoint const& endpoint, Counter last) : raw_{endpoint}, last_{std::move(last)} {}
   std::uint64_t acquire() override {
     raw_.command({"BLPOP", name, "0"});
     return ++*last_;
@@ -27,7 +29,7 @@ class PassedElement final : public Contender {
 
  private:
   Raw raw_;
-  std::shared_ptr<std::atomic<std::uint64_t>> last_;
+  Counter last_;
 };
 
 template <std::uint64_t (ScriptedLock::*wait)()>
@@ -42,9 +44,13 @@ class Scripted final : public Contender {
   ScriptedLock lock_;
 };
 
+using OneHop = Scripted<&ScriptedLock::acquire_in_one_hop>;
+using TwoHops = Scripted<&ScriptedLock::acquire_in_two_hops>;
+
 class Library final : public Contender {
  public:
-  explicit Library(std::shared_ptr<mortise::Client> client) : client_{std::move(client)}, lock_{*client_, name, {.ttl = ttl}} {
+  explicit Library(std::shared_ptr<mortise::Client> client)
+      : client_{std::move(client)}, lock_{*client_, name, {.ttl = ttl}} {
     static_cast<void>(mortise::Lock{*client_, "bench:warm"}.acquire());  // threads, connections and scripts
   }
   std::uint64_t acquire() override { return lease_.emplace(lock_.acquire()).fence().value; }
@@ -60,18 +66,26 @@ class Library final : public Contender {
 };
 
 enum Variant : std::size_t { floor_variant, one_hop, two_hops, own_clients, one_client, variants };
-constexpr char const* titles[] = {"raw RPUSH → BLPOP", "the library's scripts through bare hiredis", "the same in two hops", "mortise, a Client for each thread",
-                                  "mortise, threads of one Client"};
+constexpr char const* titles[] = {
+    "raw RPUSH → BLPOP",
+    "the library's scripts through bare hiredis",
+    "the same in two hops",
+    "mortise, a Client for each thread",
+    "mortise, threads of one Client",
+};
 
 MakeContender maker(Endpoint const& endpoint, std::size_t variant) {
+  auto const connect = [endpoint] { return std::make_shared<mortise::Client>(endpoint.uri()); };
   switch (variant) {
     case floor_variant:
       Raw{endpoint}.command({"RPUSH", name, "1"});
-      return [endpoint, last = std::make_shared<std::atomic<std::uint64_t>>()](std::size_t) { return std::make_unique<PassedElement>(endpoint, last); };
-    case one_hop: return [endpoint](std::size_t i) { return std::make_unique<Scripted<&ScriptedLock::acquire_in_one_hop>>(endpoint, i); };
-    case two_hops: return [endpoint](std::size_t i) { return std::make_unique<Scripted<&ScriptedLock::acquire_in_two_hops>>(endpoint, i); };
-    case own_clients: return [endpoint](std::size_t) { return std::make_unique<Library>(std::make_shared<mortise::Client>(endpoint.uri())); };
-    default: return [client = std::make_shared<mortise::Client>(endpoint.uri())](std::size_t) { return std::make_unique<Library>(client); };
+      return [endpoint, last = std::make_shared<std::atomic<std::uint64_t>>()](std::size_t) {
+        return std::make_unique<PassedElement>(endpoint, last);
+      };
+    case one_hop: return [endpoint](std::size_t i) { return std::make_unique<OneHop>(endpoint, i); };
+    case two_hops: return [endpoint](std::size_t i) { return std::make_unique<TwoHops>(endpoint, i); };
+    case own_clients: return [connect](std::size_t) { return std::make_unique<Library>(connect()); };
+    default: return [client = connect()](std::size_t) { return std::make_unique<Library>(client); };
   }
 }
 
@@ -82,7 +96,9 @@ void measure(Endpoint const& endpoint, Contest const& contest, std::size_t repet
                            }};
   bool const works = contest.work.count() > 0;
   for (std::size_t i = 0; i < variants; ++i) {
-    auto const of = [&](double Outcome::*figure) { return std::pair{runs.median_of(i, figure), runs.ratio_of(i, figure)}; };
+    auto const of = [&](double Outcome::*figure) {
+      return std::pair{runs.median_of(i, figure), runs.ratio_of(i, figure)};
+    };
     auto const [p50, p50_ratio] = of(&Outcome::p50);
     auto const [p99, p99_ratio] = of(&Outcome::p99);
     auto const [changes, changes_ratio] = of(&Outcome::changes);
@@ -104,15 +120,18 @@ void measure(Endpoint const& endpoint, Contest const& contest, std::size_t repet
 
 std::vector<Table> handoff(Setting const& setting) {
   Table working{.title = "Hand-off, owners working 0.4 ms, TCP",
-                .note = "To reach: p50 and p99 at most 2 ×, commands at most 5.3 whatever W is, max/min at most 1.1 at W = 32. Commands and CPU (of this process) "
-                        "are per acquisition.",
+                .note = "To reach: p50 and p99 at most 2 ×, commands at most 5.3 whatever W is, max/min at most 1.1 at W = 32. "
+                        "Commands and CPU (of this process) are per acquisition.",
                 .rows = {}};
-  Table empty{.title = "Hand-off, empty section, TCP", .note = "To reach: owners/s at least 0.36 × (18 k where the floor gives 50 k).", .rows = {}};
+  Table empty{.title = "Hand-off, empty section, TCP",
+              .note = "To reach: owners/s at least 0.36 × (18 k where the floor gives 50 k).",
+              .rows = {}};
   using namespace std::chrono_literals;
   auto const repetitions = setting.quick ? 1U : 5U;
   for (std::size_t const waiters : {2U, 8U, 32U})
     measure(setting.tcp, {waiters, 400us, setting.quick ? 60ms : waiters < 32 ? 500ms : 1000ms}, repetitions, working);
-  for (std::size_t const waiters : {8U, 32U}) measure(setting.tcp, {waiters, 0us, setting.quick ? 60ms : 400ms}, repetitions, empty);
+  for (std::size_t const waiters : {8U, 32U})
+    measure(setting.tcp, {waiters, 0us, setting.quick ? 60ms : 400ms}, repetitions, empty);
   return {working, empty};
 }
 

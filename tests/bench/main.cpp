@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// mortise-bench: what the library costs, in proportion to raw hiredis in the same process. run.sh starts the server for it.
+// mortise-bench: what the library costs, in proportion to raw hiredis in the same process. run.sh starts its server.
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -16,7 +18,11 @@ struct Measurement {
 };
 
 constexpr Measurement measurements[] = {
-    {"footprint", bench::footprint}, {"pair", bench::pair}, {"handoff", bench::handoff}, {"renewal", bench::renewal}};
+    {"footprint", bench::footprint},
+    {"pair", bench::pair},
+    {"handoff", bench::handoff},
+    {"renewal", bench::renewal},
+};
 
 int usage() {
   std::cerr << "usage: mortise-bench --port N --socket PATH [--quick] [--csv FILE] [footprint|pair|handoff|renewal]...\n"
@@ -42,7 +48,7 @@ int main(int argc, char** argv) try {
       csv = argv[++i];
     else if (argument == "--quick")
       setting.quick = true;
-    else if (std::any_of(std::begin(measurements), std::end(measurements), [&](auto const& known) { return known.name == argument; }))
+    else if (std::ranges::find(measurements, argument, &Measurement::name) != std::end(measurements))
       wanted.push_back(argument);
     else
       return usage();
@@ -50,7 +56,7 @@ int main(int argc, char** argv) try {
   if (setting.tcp.port == 0 || setting.local.path.empty()) return usage();
 
   for (auto const& measurement : measurements) {
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), measurement.name) == wanted.end()) continue;
+    if (!wanted.empty() && std::ranges::find(wanted, measurement.name) == wanted.end()) continue;
     for (auto const& table : measurement.run(setting)) {
       bench::print_markdown(table);
       if (!csv.empty()) bench::append_csv(table, csv);

@@ -33,7 +33,8 @@ PairTime time_pairs(int count, std::function<bool()> const& pair) {
 
 std::vector<Table> pair(Setting const& setting) {
   Table table{.title = "Uncontended acquire and release, one thread",
-              .note = "To reach: p50 at most 1.3 × raw. Absolute in µs, and in proportion to the raw pair over the same transport.", .rows = {}};
+              .note = "To reach: p50 at most 1.3 ×. Absolute, and in proportion to the raw pair over the same transport.",
+              .rows = {}};
   for (auto const& endpoint : {setting.tcp, setting.local}) {
     Raw{endpoint}.command({"FLUSHALL"});
     NaiveLock naive{endpoint, "bench:naive"};
@@ -57,7 +58,8 @@ std::vector<Table> pair(Setting const& setting) {
     };
     for (auto const& variant : variants) time_pairs(20, variant.second);  // connected, scripts known
 
-    Runs<PairTime> const runs{variants.size(), setting.quick ? 3U : 100U, [&](std::size_t i) { return time_pairs(100, variants[i].second); }};
+    Runs<PairTime> const runs{variants.size(), setting.quick ? 3U : 100U,
+                              [&](std::size_t i) { return time_pairs(100, variants[i].second); }};
     for (std::size_t i = 0; i < variants.size(); ++i) {
       auto const ratio = runs.ratio_of(i, &PairTime::p50);
       table.rows.push_back({(endpoint.path.empty() ? "TCP: " : "unix: ") + variants[i].first,

@@ -76,9 +76,10 @@ std::vector<Table> renewal(Setting const& setting) {
   auto const lost = std::count_if(leases.begin(), leases.end(), [](mortise::Lease const& lease) { return !lease.held(); });
   auto const late = std::max(due_belief - belief, 0.0);
 
-  return {{.title = std::to_string(count) + " held leases, TTL " + std::to_string(lifetime / std::chrono::seconds{1}) + " s, one Client, TCP",
+  auto const seconds_of = [](milliseconds time) { return std::to_string(time / std::chrono::seconds{1}) + " s"; };
+  return {{.title = std::to_string(count) + " held leases, TTL " + seconds_of(lifetime) + ", one Client, TCP",
            .note = "To reach: less than 5 % of one core, no late renewal, none lost. Without the thread that looks on.",
-           .rows = {{"for " + std::to_string(duration / std::chrono::seconds{1}) + " s",
+           .rows = {{"for " + seconds_of(duration),
                      {{"CPU %", process_part, nothing, process_part >= 5},
                       {"keeper thread %", keeper_part},
                       {"renewals/s", renewals},

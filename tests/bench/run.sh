@@ -30,11 +30,6 @@ while (($#)); do
 done
 ((${#wanted[@]})) || wanted=(footprint pair handoff renewal compile)
 
-if [[ -z $program ]]; then
-  cmake -S . -B build/bench -DCMAKE_BUILD_TYPE=Release -DMORTISE_TEST_SUITES=bench -DMORTISE_BUILD_EXAMPLES=OFF >&2
-  cmake --build build/bench --target mortise-bench >&2
-  program=$(find build/bench -name mortise-bench -type f)
-fi
 mkdir -p "$(dirname "$csv")"
 rm -f "$csv"
 
@@ -51,13 +46,13 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 start_server() {
-  local attempt i
-  for attempt in {1..20}; do
+  local _
+  for _ in {1..20}; do
     port=$((20000 + RANDOM % 20000))
     redis-server --bind 127.0.0.1 --port $port --unixsocket "$folder/s" --dir "$folder" --save '' --appendonly no \
       --loglevel warning --logfile "$folder/log" &
     server=$!
-    for i in {1..100}; do
+    for _ in {1..100}; do
       # Its socket comes last: then the port is its own as well.
       if [[ -S $folder/s ]]; then return; fi
       kill -0 $server 2>/dev/null || break
@@ -78,7 +73,7 @@ lines_of() {  # SOURCE: preprocessed, without line markers and blank lines
 compile_cost() {
   local own ours floor ratio missed=
   printf '#include <mortise/mortise.hpp>\n' >"$folder/ours.cpp"
-  own=$("${CXX:-g++}" -std=c++20 -I include -MM "$folder/ours.cpp" | tr -s ' \\' '\n\n' | grep '\.hpp$')
+  own=$("${CXX:-g++}" -std=c++20 -I include -MM "$folder/ours.cpp" | grep -o '[^ ]*\.hpp')
   # shellcheck disable=SC2086
   grep -hE '^ *# *include <' $own | grep -v '<mortise/' | sort -u >"$folder/floor.cpp"
   ours=$(lines_of "$folder/ours.cpp")
@@ -98,6 +93,11 @@ printf '%s, %s processors, load %s\n' "$(redis-server --version | cut -d ' ' -f 
 measured=()
 for name in "${wanted[@]}"; do [[ $name == compile ]] || measured+=("$name"); done
 if ((${#measured[@]})); then
+  if [[ -z $program ]]; then
+    cmake -S . -B build/bench -DCMAKE_BUILD_TYPE=Release -DMORTISE_TEST_SUITES=bench -DMORTISE_BUILD_EXAMPLES=OFF >&2
+    cmake --build build/bench --target mortise-bench >&2
+    program=$(find build/bench -name mortise-bench -type f)
+  fi
   start_server
   "$program" --port "$port" --socket "$folder/s" "${quick[@]}" --csv "$csv" "${measured[@]}"
 fi

@@ -13,7 +13,8 @@ namespace bench {
 inline double percentile(std::vector<double>& samples, double part) {
   if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
   auto const last = samples.size() - 1;
-  auto const place = samples.begin() + static_cast<std::ptrdiff_t>(std::min(last, static_cast<std::size_t>(part * static_cast<double>(samples.size()))));
+  auto const index = std::min(last, static_cast<std::size_t>(part * static_cast<double>(samples.size())));
+  auto const place = samples.begin() + static_cast<std::ptrdiff_t>(index);
   std::nth_element(samples.begin(), place, samples.end());
   return *place;
 }
@@ -43,7 +44,8 @@ class Runs {
   /// The median of what each repetition gave in proportion to the floor, which is variant 0, in the same repetition.
   double ratio_of(std::size_t variant, double Result::*figure) const {
     std::vector<double> values;
-    for (std::size_t i = 0; i < results_[variant].size(); ++i) values.push_back(results_[variant][i].*figure / results_[0][i].*figure);
+    for (std::size_t i = 0; i < results_[variant].size(); ++i)
+      values.push_back(results_[variant][i].*figure / (results_[0][i].*figure));
     return median(values);
   }
 
