@@ -85,7 +85,6 @@ class Acquisition {
   TimePoint deadline_;
   std::optional<Pool::Lent> lent_{};
   TimePoint sent_{};             // of the last ACQUIRE
-  std::string popped_{};         // a fence that was popped and is not claimed yet
   int copies_{0};                // of ACQUIRE with this token that were written and never answered
   TimePoint doubt_until_{};      // what they may have set is gone by then
   bool tried_{false};            // at least one attempt is over
@@ -149,11 +148,10 @@ inline std::optional<Acquired> Acquisition::wait_at_server(Grant& grant, Answer 
   bool brief = true;
   if (!answer.yes && !popped.element.empty()) {
     // Popped, but the claim behind it came too late to prove it: claim by the fence itself, one hop more.
-    popped_ = std::move(popped.element);
-    answer = ask(waiting_life, popped_);
+    // Should its answer be lost, the next attempt finds the lock taken by this token, or the reservation runs out.
+    answer = ask(waiting_life, popped.element);
     until = valid_until(sent_, ttl());
     brief = false;
-    popped_.clear();
   }
   if (!answer.yes) return std::nullopt;  // out of time, or the reservation ran out: then again, at the tail
   grant.handed_over = true;
@@ -197,13 +195,19 @@ inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped 
 
   // The claim's answer stands right behind, in most cases in the same segment.
   auto reply = connection.receive(step_deadline());
-  if ((*element)->is_error()) throw server_error((*element)->text(), connection.endpoint());
+  if ((*element)->is_error()) {
+    if ((*reply)->is_error() || !to_answer(Verb::acquire, **reply).yes) --copies_;  // refused or busy: nothing to undo
+    throw server_error((*element)->text(), connection.endpoint());
+  }
   if (is_unknown_script(**reply)) {
     append(connection, claim, ScriptBy::text);
     connection.send(step_deadline());
     reply = connection.receive(step_deadline());
   }
-  if ((*reply)->is_error()) throw server_error((*reply)->text(), connection.endpoint());
+  if ((*reply)->is_error()) {
+    --copies_;
+    throw server_error((*reply)->text(), connection.endpoint());
+  }
   Popped popped{.answered = true, .claim = to_answer(Verb::acquire, **reply), .received = Clock::now()};
   --copies_;
   if ((*element)->is_array()) popped.element = (**element)[1].text();
@@ -326,12 +330,10 @@ inline void Acquisition::fail(Error const& error) {
 
 /// Leaves the line and undoes what may have been done: in a moment if the server answers, else in the background.
 inline void Acquisition::give_up() noexcept {
-  bool const reserved = !popped_.empty();
   hang_up();
-  if (!doubtful() && !reserved) return;
+  if (!doubtful()) return;
   try {
-    auto const owner = reserved ? "h:" + popped_ : token();
-    context_.link.ask(release_request(keys(), owner, claim_time, retention()), after(Clock::now(), milliseconds{25}));
+    context_.link.ask(release_request(keys(), token(), claim_time, retention()), after(Clock::now(), milliseconds{25}));
     if (copies_ <= 1) return;  // and that one stood in front of a RELEASE on its own connection
   } catch (...) {  // not now: in the background
   }
@@ -351,10 +353,7 @@ inline void Acquisition::hang_up() noexcept {
 }
 
 inline void Acquisition::settle() noexcept {
-  try {
-    context_.keeper.settle(lease_.spec, token(), std::min(doubt_until_, after(Clock::now(), ttl())), copies_);
-  } catch (...) {  // no memory for a copy of the token: its TTL ends it
-  }
+  context_.keeper.settle(lease_.spec, token(), std::min(doubt_until_, after(Clock::now(), ttl())), copies_);
   copies_ = 0;
 }
 

@@ -215,7 +215,7 @@ inline bool Connection::write_some() {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return false;
     } else if (errno != EINTR) {
-      fail(Errc::connection_lost, std::string{"connection lost: "} + std::strerror(errno));
+      fail(Errc::connection_lost, std::generic_category().message(errno));
     }
   }
   out_.clear();
@@ -270,7 +270,7 @@ inline void Connection::fill(bool& would_block) {
   if (count > 0) {
     // More than any lock ever answers: a peer that is no Redis must neither fill our memory nor make hiredis ask for it.
     fed_ += static_cast<std::size_t>(count);
-    if (fed_ > (std::size_t{1} << 20) || announces_too_much({bytes.data(), static_cast<std::size_t>(count)}))
+    if (fed_ > (std::size_t{1} << 16) || announces_too_much({bytes.data(), static_cast<std::size_t>(count)}))
       fail(Errc::connection_lost, "protocol error: endless reply");
     if (::redisReaderFeed(context_->reader, bytes.data(), static_cast<std::size_t>(count)) != REDIS_OK)
       fail(Errc::connection_lost, std::string{"protocol error: "} + context_->reader->errstr);
@@ -279,7 +279,7 @@ inline void Connection::fill(bool& would_block) {
   } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
     would_block = true;
   } else {
-    fail(Errc::connection_lost, std::string{"connection lost: "} + std::strerror(errno));
+    fail(Errc::connection_lost, std::generic_category().message(errno));
   }
 }
 

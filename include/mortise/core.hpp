@@ -88,7 +88,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Keeper& keeper() noexcept { return *keeper_; }
 
  private:
-  void hold(LeaseState& lease, Grant const& grant, bool in_heap) noexcept;
+  void hold(LeaseState& lease, Grant const& grant, bool keep) noexcept;
   void lose(LeaseState& lease, char const* reason) noexcept;
 
   std::shared_ptr<Authority> authority_;

@@ -50,12 +50,10 @@ class Herald : public std::enable_shared_from_this<Herald> {
     plan(lease.deadline.due);
   }
 
-  /// Watches it no more. Returns whether it was watched: only one caller ends a lease.
-  bool drop(LeaseState& lease) noexcept {
+  /// Watches it no more.
+  void drop(LeaseState& lease) noexcept {
     std::lock_guard const guard{mutex_};
-    if (!lease.deadline.set()) return false;
-    leases_.remove(lease);
-    return true;
+    if (lease.deadline.set()) leases_.remove(lease);
   }
 
   /// The lease has been found lost: tells its holder now and not at the deadline.
@@ -143,7 +141,7 @@ class Herald : public std::enable_shared_from_this<Herald> {
   std::optional<Event> next_event() {
     if (events_.empty()) return std::nullopt;
     if (auto const dropped = std::exchange(dropped_, 0); dropped != 0)
-      return Event{.kind = Event::Kind::dropped, .name = {}, .endpoint = {}, .reason = std::to_string(dropped) + " events"};
+      return Event{.kind = Event::Kind::dropped, .name = {}, .endpoint = {}, .reason = std::to_string(dropped)};  // short: needs no memory
     auto event = std::move(events_.front());
     events_.pop_front();
     return event;

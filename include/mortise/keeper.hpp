@@ -52,7 +52,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   void unwatch(Line& line) noexcept;
 
   /// Releases `owner` in the background until `until`. Without memory for that, an event says what may be left behind.
-  void settle(std::shared_ptr<LockSpec const> spec, std::string owner, TimePoint until, int copies) noexcept;
+  void settle(std::shared_ptr<LockSpec const> const& spec, std::string const& owner, TimePoint until, int copies) noexcept;
 
   TimePoint step();
   int also_wakes() const noexcept { return authority_->changes(); }
@@ -130,9 +130,9 @@ inline void Keeper::unwatch(Line& line) noexcept {
   if (line.nudge.set()) lines_.remove(line);
 }
 
-inline void Keeper::settle(std::shared_ptr<LockSpec const> spec, std::string owner, TimePoint until, int copies) noexcept {
+inline void Keeper::settle(std::shared_ptr<LockSpec const> const& spec, std::string const& owner, TimePoint until, int copies) noexcept {
   try {
-    auto open = std::make_shared<Unsettled>(Unsettled{spec, std::move(owner), until, copies});
+    auto open = std::make_shared<Unsettled>(Unsettled{spec, owner, until, copies});
     std::lock_guard const guard{mutex_};
     unsettled_.promise();
     auto const due = authority_->now();
@@ -287,12 +287,10 @@ inline void Keeper::conclude_nudge(Chore const& chore, TimePoint now) noexcept {
     refused = chore.outcome == Chore::Outcome::refused && chore.error && !chore.error->retryable();
     kick = refused || chore.outcome == Chore::Outcome::unanswered;
   }
-  {
-    std::lock_guard const guard{mutex_};
-    if (!chore.line->nudge.set()) return;
-    lines_.move(*chore.line, due);
-    if (kick) chore.line->kick(refused ? &*chore.error : nullptr);  // under the mutex: never after unwatch() returned
-  }
+  std::lock_guard const guard{mutex_};
+  if (!chore.line->nudge.set()) return;
+  lines_.move(*chore.line, due);
+  if (kick) chore.line->kick(refused ? &*chore.error : nullptr);  // under the mutex: never after unwatch() returned
 }
 
 inline void Keeper::conclude_settling(Chore const& chore, TimePoint now) noexcept {

@@ -129,6 +129,6 @@ TEST_CASE("times and fences beyond all reason do no harm to a waiter") {
   try {
     if (auto const lease = lock.acquire_for(200ms)) CHECK(lease->remaining() <= 1s);
   } catch (Error const& error) {
-    CHECK(error.errc() == Errc::connection_lost);
+    CHECK(error.in_doubt());  // nobody can know what such a server did
   }
 }

@@ -8,13 +8,15 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <vector>
+#include <system_error>
+#include <utility>
 
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -51,18 +53,20 @@ inline Awaited await_descriptor(int descriptor, short events, TimePoint deadline
 }
 
 /// The sockets of one core. A forked child closes the copies it inherited, unread and without a word to the server. Lock-free,
-/// because the fork may come at any moment; chunks are only ever added.
+/// because the fork may come at any moment; chunks are only ever added. A socket is known by its inode too: a child that closed
+/// everything and opened files of its own must not lose one of those that got the number.
 class SocketLedger {
+  struct Slot {
+    std::atomic<int> socket{free_slot};
+    std::atomic<ino_t> inode{0};
+  };
   struct Chunk {
-    std::array<std::atomic<int>, 32> sockets;
+    std::array<Slot, 32> slots{};
     std::atomic<Chunk*> next{nullptr};
-    Chunk() {
-      for (auto& socket : sockets) socket.store(free_slot, std::memory_order_relaxed);
-    }
   };
 
  public:
-  using Entry = std::atomic<int>*;
+  using Entry = Slot*;
 
   SocketLedger() = default;
   SocketLedger(SocketLedger const&) = delete;
@@ -73,9 +77,11 @@ class SocketLedger {
 
   Entry enter(int socket) {
     for (auto* chunk = &first_;;) {
-      for (auto& slot : chunk->sockets) {
+      for (auto& slot : chunk->slots) {
         int expected = free_slot;
-        if (slot.compare_exchange_strong(expected, socket, std::memory_order_acq_rel)) return &slot;
+        if (!slot.socket.compare_exchange_strong(expected, socket, std::memory_order_acq_rel)) continue;
+        slot.inode.store(socket_inode(socket), std::memory_order_release);
+        return &slot;
       }
       auto* next = chunk->next.load(std::memory_order_acquire);
       if (next == nullptr) {
@@ -87,18 +93,30 @@ class SocketLedger {
   }
 
   void leave(Entry entry) noexcept {
-    if (entry != nullptr) entry->store(free_slot, std::memory_order_release);
+    if (entry == nullptr) return;
+    entry->inode.store(0, std::memory_order_relaxed);
+    entry->socket.store(free_slot, std::memory_order_release);
   }
 
   /// In a forked child only.
   void close_inherited() noexcept {
     for (auto* chunk = &first_; chunk != nullptr; chunk = chunk->next.load(std::memory_order_acquire))
-      for (auto& slot : chunk->sockets)
-        if (int const socket = slot.exchange(free_slot, std::memory_order_acq_rel); socket != free_slot) ::close(socket);
+      for (auto& slot : chunk->slots) {
+        auto const inode = slot.inode.exchange(0, std::memory_order_acq_rel);
+        int const socket = slot.socket.exchange(free_slot, std::memory_order_acq_rel);
+        if (inode != 0 && socket_inode(socket) == inode) ::close(socket);
+      }
   }
 
  private:
   static constexpr int free_slot = -1;
+
+  /// 0: not a socket, or none that is open.
+  static ino_t socket_inode(int descriptor) noexcept {
+    struct stat about {};
+    return ::fstat(descriptor, &about) == 0 && S_ISSOCK(about.st_mode) ? about.st_ino : 0;
+  }
+
   Chunk first_{};
 };
 
@@ -151,8 +169,8 @@ inline void tune(int socket) noexcept {
 }
 
 [[noreturn]] inline void failed(Address const& address, int reason) {
-  if (reason == ETIMEDOUT) throw Error{Errc::connect_failed, address.text() + ": cannot connect within the time allowed"};
-  throw Error{Errc::connect_failed, address.text() + ": cannot connect: " + std::strerror(reason)};
+  if (reason == ETIMEDOUT) throw Error{Errc::connect_failed, address.text() + ": nothing within the time allowed"};
+  throw Error{Errc::connect_failed, address.text() + ": " + std::generic_category().message(reason)};
 }
 
 inline Descriptor dial_path(Address const& address, TimePoint deadline, Wake* interrupt) {
@@ -174,7 +192,7 @@ inline Descriptor dial_host(Address const& address, TimePoint deadline, Wake* in
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* raw = nullptr;
   if (int const error = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &raw); error != 0)
-    throw Error{Errc::connect_failed, address.text() + ": cannot resolve the name: " + ::gai_strerror(error)};
+    throw Error{Errc::connect_failed, address.text() + ": the name does not resolve: " + ::gai_strerror(error)};
   std::unique_ptr<addrinfo, void (*)(addrinfo*)> const list{raw, ::freeaddrinfo};
 
   int left = 0;

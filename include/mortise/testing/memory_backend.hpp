@@ -221,7 +221,8 @@ class MemoryCore final : public Core {
 
 namespace testing {
 
-/// Locks without a server: `Lock lock{backend, "name"}` behaves as over a Client, but time passes only in advance().
+/// Locks without a server: `Lock lock{backend, "name"}` behaves as over a Client, but the time of leases and of waits for them
+/// passes only in advance(). (Threads that share one Lock object stand in front of it in real time.)
 /// Renewals, losses, lost() callbacks and observer events happen in advance(), on its thread, each at its own moment; a
 /// thread that waits for a lock wakes when the clock passes its deadline or the lock comes to it. Fences count from 1.
 class MemoryBackend {
