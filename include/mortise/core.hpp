@@ -164,7 +164,7 @@ inline void Core::hold(LeaseState& lease, Grant const& grant, bool keep) noexcep
   lease.validity.begin(grant.until);
   herald_->watch(lease);
   // Not at once: a lock that is held for less than this needs no KEEP at all.
-  if (keep) keeper_->hold(lease, grant.brief || lease.verify ? after(now(), first_keep_delay) : renewal_due(grant.sent, options.ttl));
+  if (keep) keeper_->hold(lease, grant.brief || lease.verify ? after(now(), first_keep_delay(options.ttl)) : renewal_due(grant.sent, options.ttl));
 }
 
 inline void Core::lose(LeaseState& lease, char const* reason) noexcept {

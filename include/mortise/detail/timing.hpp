@@ -11,7 +11,7 @@ namespace mortise::inline v1::detail {
 
 /// The protocol's fixed times; docs/protocol.md says what each of them bounds.
 inline constexpr milliseconds handoff_lease{2000};            // the lease of a one-hop grant until KEEP has lengthened it
-inline constexpr milliseconds first_keep_delay{2};            // … which a lock held for less than this does not need
+inline constexpr milliseconds longest_first_keep_delay{50};   // … which a lock held for less than this does not need
 inline constexpr milliseconds claim_time{500};                // how long a reservation waits for its waiter
 inline constexpr milliseconds nudge_poll{1000};               // at least so often a name that is waited for is looked at
 inline constexpr milliseconds waiting_life{3 * 1000};         // "somebody waits" outlives three missed polls
@@ -46,6 +46,11 @@ constexpr TimePoint valid_until_handed_over(TimePoint sent, microseconds first, 
 /// A renewal is due a third of the TTL after the last one was written: two may fail before the lease is over.
 constexpr TimePoint renewal_due(TimePoint sent, milliseconds ttl) noexcept {
   return sent + std::max<nanoseconds>(nanoseconds{ttl} / 3, milliseconds{1});
+}
+
+/// When the KEEP behind a short first lease is due: a lock that is given up before costs none. Most of the lease is left for it.
+constexpr milliseconds first_keep_delay(milliseconds lease) noexcept {
+  return std::clamp(lease / 16, milliseconds{1}, longest_first_keep_delay);
 }
 
 /// After a renewal that nobody answered: soon, but not in a storm.
