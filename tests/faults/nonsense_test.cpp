@@ -17,7 +17,6 @@ namespace {
 
 using Then = FakeReply::Then;
 
-
 /// Logs everybody in and answers everything else with `reply`.
 FakeServer::Script script_of(FakeReply reply) {
   return [reply = std::move(reply)](FakeServer::Words const& words) -> FakeReply {
@@ -91,15 +90,16 @@ TEST_CASE("a reply that never ends does not fill the memory") {
   for (int i = 0; i < 900'000; ++i) endless += "$0\r\n\r\n";
   bool const array = GENERATE(true, false);
   auto const bytes = array ? endless : "$100000000\r\n" + std::string(20'000'000, 'x');
-  FakeServer server{script_of({.bytes = bytes})};
-  // In a process of its own: the server of this one copies what it sends.
-  support::ChildProcess client{[&] {
-    Client redis{server.uri(), {.command_timeout = 1s}};
+  // In a process of its own, for the server of this one copies what it sends; and forked while there is one thread.
+  support::ChildProcess client{[](support::Channel& parent) {
+    Client redis{parent.read_line(30s).value(), {.command_timeout = 1s}};
     Lock lock{redis, "name"};
     auto const before = support::resident_kib();
     if (!error_of([&] { static_cast<void>(lock.try_acquire()); })) return 1;
     return support::resident_kib() - before < 20'000 ? 0 : 2;
   }};
+  FakeServer server{script_of({.bytes = bytes})};
+  client.send_line(server.uri());
   CHECK(client.wait() == support::ExitStatus::exited(0));
 }
 

@@ -29,12 +29,23 @@ void* allocate(std::size_t size, std::size_t alignment) {
   return memory;
 }
 
+void* allocate_or_null(std::size_t size) noexcept {
+  try {
+    return allocate(size, alignof(std::max_align_t));
+  } catch (std::bad_alloc const&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
+// All of them: a sanitizer has its own where one is missing, and memory would go back to another allocator.
 void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
 void* operator new[](std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, static_cast<std::size_t>(alignment)); }
 void* operator new[](std::size_t size, std::align_val_t alignment) { return allocate(size, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t size, std::nothrow_t const&) noexcept { return allocate_or_null(size); }
+void* operator new[](std::size_t size, std::nothrow_t const&) noexcept { return allocate_or_null(size); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
