@@ -136,7 +136,7 @@ debian13() {
   else
     tar -c --exclude=./build . | tar -x -C "$root/mortise"
   fi
-  cp /etc/resolv.conf "$root/etc/resolv.conf"
+  cp /etc/resolv.conf /etc/hosts "$root/etc/"
   apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-Valid-Until|Check-Date) ' >"$root/etc/apt/apt.conf.d/90host" || true
 
   # Namespaces of its own: no mount and no process outlives the leg, and none is seen by the rest of the machine.

@@ -17,14 +17,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// One time as the owner.
-struct Turn {
-  std::uint64_t number{};
-  Clock::time_point asked{};
-  Clock::time_point owner{};
-  Clock::time_point leaving{};
-};
-
 /// What came over the wire so far. Redis counts the commands in scripts as well: RPUSH is the floor's where no script ran.
 double commands_on_the_wire(Raw& raw) {
   auto const reply = raw.command({"INFO", "commandstats"});
@@ -54,6 +46,30 @@ std::vector<Turn> take_turns(Contender& contender, std::chrono::microseconds wor
 
 }  // namespace
 
+Outcome outcome_of(std::vector<std::vector<Turn>> const& turns, Clock::time_point from, Clock::time_point until) {
+  std::vector<Turn> all;
+  std::vector<double> each;
+  for (auto const& mine : turns) {
+    auto const before = all.size();
+    std::copy_if(mine.begin(), mine.end(), std::back_inserter(all),
+                 [&](Turn const& turn) { return turn.owner >= from && turn.owner < until; });
+    each.push_back(static_cast<double>(all.size() - before));
+  }
+  Outcome outcome;
+  outcome.changes = static_cast<double>(all.size()) / std::chrono::duration<double>(until - from).count();
+  auto const [fewest, most] = std::minmax_element(each.begin(), each.end());
+  outcome.unfair = *most / *fewest;
+
+  std::sort(all.begin(), all.end(), [](Turn const& a, Turn const& b) { return a.number < b.number; });
+  std::vector<double> handoffs;
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (all[i].asked < all[i - 1].leaving && all[i].owner > all[i - 1].leaving)
+      handoffs.push_back(std::chrono::duration<double, std::micro>(all[i].owner - all[i - 1].leaving).count());
+  outcome.p50 = percentile(handoffs, 0.5);
+  outcome.p99 = percentile(handoffs, 0.99);
+  return outcome;
+}
+
 Outcome contend(Endpoint const& endpoint, Contest const& contest, MakeContender const& make) {
   Raw raw{endpoint};
   std::vector<std::unique_ptr<Contender>> contenders;
@@ -76,31 +92,15 @@ Outcome contend(Endpoint const& endpoint, Contest const& contest, MakeContender 
   auto const until = Clock::now();
   over.store(true, std::memory_order_relaxed);
 
-  std::vector<Turn> all;
-  std::vector<double> each;
+  std::vector<std::vector<Turn>> turns;
   double acquisitions = 0;
   for (auto& thread : threads) {
-    auto const turns = thread.get();
-    acquisitions += static_cast<double>(turns.size());
-    auto const before = all.size();
-    std::copy_if(turns.begin(), turns.end(), std::back_inserter(all),
-                 [&](Turn const& turn) { return turn.owner >= from && turn.owner < until; });
-    each.push_back(static_cast<double>(all.size() - before));
+    turns.push_back(thread.get());
+    acquisitions += static_cast<double>(turns.back().size());
   }
-  Outcome outcome;
+  auto outcome = outcome_of(turns, from, until);
   outcome.processor = (process_time() - processor).count() * 1e6 / acquisitions;
   outcome.commands = commands_on_the_wire(raw) / acquisitions;
-  outcome.changes = static_cast<double>(all.size()) / std::chrono::duration<double>(until - from).count();
-  auto const [fewest, most] = std::minmax_element(each.begin(), each.end());
-  outcome.unfair = *most / *fewest;
-
-  std::sort(all.begin(), all.end(), [](Turn const& a, Turn const& b) { return a.number < b.number; });
-  std::vector<double> handoffs;
-  for (std::size_t i = 1; i < all.size(); ++i)
-    if (all[i].asked < all[i - 1].leaving && all[i].owner > all[i - 1].leaving)
-      handoffs.push_back(std::chrono::duration<double, std::micro>(all[i].owner - all[i - 1].leaving).count());
-  outcome.p50 = percentile(handoffs, 0.5);
-  outcome.p99 = percentile(handoffs, 0.99);
   return outcome;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "floor.hpp"
 
@@ -36,6 +37,18 @@ struct Outcome {
   double unfair{};    ///< most by fewest acquisitions of one thread
   double processor{}; ///< µs of this process per acquisition
 };
+
+/// One time as the owner.
+struct Turn {
+  std::uint64_t number{};  ///< rises from owner to owner
+  std::chrono::steady_clock::time_point asked{};
+  std::chrono::steady_clock::time_point owner{};
+  std::chrono::steady_clock::time_point leaving{};
+};
+
+/// What the turns that began in [from, until) show: hand-offs, owner changes and fairness. One element for each contender.
+Outcome outcome_of(std::vector<std::vector<Turn>> const& turns, std::chrono::steady_clock::time_point from,
+                   std::chrono::steady_clock::time_point until);
 
 Outcome contend(Endpoint const& endpoint, Contest const& contest, MakeContender const& make);
 

@@ -1,36 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "measurements.hpp"
 
-#include <atomic>
-#include <optional>
 #include <utility>
 
-#include <mortise/mortise.hpp>
-
-#include "contention.hpp"
+#include "contenders.hpp"
 #include "statistics.hpp"
 
 namespace bench {
 namespace {
 
 constexpr char const* name = "bench:contended";
-
-/// The floor: one element that goes round. No lease, no fence, nothing when its owner dies.
-class PassedElement final : public Contender {
- public:
-  using Counter = std::shared_ptr<std::atomic<std::uint64_t>>;
-
-  PassedElement(Endpoint const& endpoint, Counter last) : raw_{endpoint}, last_{std::move(last)} {}
-  std::uint64_t acquire() override {
-    raw_.command({"BLPOP", name, "0"});
-    return ++*last_;
-  }
-  void release() override { raw_.command({"RPUSH", name, "1"}); }
-
- private:
-  Raw raw_;
-  Counter last_;
-};
 
 template <std::uint64_t (ScriptedLock::*wait)()>
 class Scripted final : public Contender {
@@ -47,25 +26,7 @@ class Scripted final : public Contender {
 using OneHop = Scripted<&ScriptedLock::acquire_in_one_hop>;
 using TwoHops = Scripted<&ScriptedLock::acquire_in_two_hops>;
 
-class Library final : public Contender {
- public:
-  explicit Library(std::shared_ptr<mortise::Client> client)
-      : client_{std::move(client)}, lock_{*client_, name, {.ttl = ttl}} {
-    static_cast<void>(mortise::Lock{*client_, "bench:warm"}.acquire());  // threads, connections and scripts
-  }
-  std::uint64_t acquire() override { return lease_.emplace(lock_.acquire()).fence().value; }
-  void release() override {
-    lease_->release();
-    lease_.reset();
-  }
-
- private:
-  std::shared_ptr<mortise::Client> client_;
-  mortise::Lock<> lock_;
-  std::optional<mortise::Lease> lease_{};
-};
-
-enum Variant : std::size_t { floor_variant, one_hop, two_hops, own_clients, one_client, variants };
+enum Variant : std::size_t { floor_variant, one_hop, two_hops, with_own_clients, with_one_client, variants };
 constexpr char const* titles[] = {
     "raw RPUSH → BLPOP",
     "the library's scripts through bare hiredis",
@@ -75,17 +36,12 @@ constexpr char const* titles[] = {
 };
 
 MakeContender maker(Endpoint const& endpoint, std::size_t variant) {
-  auto const connect = [endpoint] { return std::make_shared<mortise::Client>(endpoint.uri()); };
   switch (variant) {
-    case floor_variant:
-      Raw{endpoint}.command({"RPUSH", name, "1"});
-      return [endpoint, last = std::make_shared<std::atomic<std::uint64_t>>()](std::size_t) {
-        return std::make_unique<PassedElement>(endpoint, last);
-      };
+    case floor_variant: return passed_element(endpoint, name);
     case one_hop: return [endpoint](std::size_t i) { return std::make_unique<OneHop>(endpoint, i); };
     case two_hops: return [endpoint](std::size_t i) { return std::make_unique<TwoHops>(endpoint, i); };
-    case own_clients: return [connect](std::size_t) { return std::make_unique<Library>(connect()); };
-    default: return [client = connect()](std::size_t) { return std::make_unique<Library>(client); };
+    case with_own_clients: return own_clients(endpoint, name);
+    default: return one_client(endpoint, name);
   }
 }
 
@@ -105,7 +61,7 @@ void measure(Endpoint const& endpoint, Contest const& contest, std::size_t repet
     auto const commands = runs.median_of(i, &Outcome::commands);
     auto const unfair = runs.median_of(i, &Outcome::unfair);
     auto const [processor, processor_ratio] = of(&Outcome::processor);
-    bool const ours = i >= own_clients;
+    bool const ours = i >= with_own_clients;
     table.rows.push_back({"W = " + std::to_string(contest.waiters) + ": " + titles[i],
                           {{"hand-off p50 µs", p50, p50_ratio, ours && works && p50_ratio > 2},
                            {"p99 µs", p99, p99_ratio, ours && works && p99_ratio > 2},

@@ -21,11 +21,14 @@ constexpr Measurement measurements[] = {
     {"footprint", bench::footprint},
     {"pair", bench::pair},
     {"handoff", bench::handoff},
+    {"threads", bench::threads_of_a_client},
     {"renewal", bench::renewal},
+    {"others", bench::others},
 };
 
 int usage() {
-  std::cerr << "usage: mortise-bench --port N --socket PATH [--quick] [--csv FILE] [footprint|pair|handoff|renewal]...\n"
+  std::cerr << "usage: mortise-bench --port N --socket PATH [--quick] [--csv FILE] [--others FOLDER]\n"
+               "       [footprint|pair|handoff|threads|renewal|others]...\n"
                "All data of the Redis server on 127.0.0.1:N, which also listens at PATH, is deleted.\n";
   return 64;
 }
@@ -38,7 +41,7 @@ int main(int argc, char** argv) try {
   std::vector<std::string_view> wanted;
   for (int i = 1; i < argc; ++i) {
     std::string_view const argument = argv[i];
-    bool const valued = argument == "--port" || argument == "--socket" || argument == "--csv";
+    bool const valued = argument == "--port" || argument == "--socket" || argument == "--csv" || argument == "--others";
     if (valued && i + 1 == argc) return usage();
     if (argument == "--port")
       setting.tcp.port = std::atoi(argv[++i]);
@@ -46,6 +49,8 @@ int main(int argc, char** argv) try {
       setting.local.path = argv[++i];
     else if (argument == "--csv")
       csv = argv[++i];
+    else if (argument == "--others")
+      setting.others = argv[++i];
     else if (argument == "--quick")
       setting.quick = true;
     else if (std::ranges::find(measurements, argument, &Measurement::name) != std::end(measurements))

@@ -2,6 +2,7 @@
 // The measurements: each runs for some seconds and gives tables.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "floor.hpp"
@@ -14,6 +15,7 @@ struct Setting {
   Endpoint tcp{};
   Endpoint local{};
   bool quick{false};
+  std::string others{};  ///< the folder of the programs that drive other clients; empty: without them
 };
 
 /// An uncontended acquire and release, one thread.
@@ -22,6 +24,10 @@ std::vector<Table> pair(Setting const& setting);
 std::vector<Table> handoff(Setting const& setting);
 /// Many held leases: what keeping them costs, and whether any is late.
 std::vector<Table> renewal(Setting const& setting);
+/// Pairs a second of many threads that share a Client.
+std::vector<Table> threads_of_a_client(Setting const& setting);
+/// What people would use instead.
+std::vector<Table> others(Setting const& setting);
 /// Memory and threads for each client, held lease and waiter. Comes first: memory that was used before would hide it.
 std::vector<Table> footprint(Setting const& setting);
 

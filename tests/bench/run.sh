@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures mortise against raw hiredis, on a Redis server of its own: a Markdown table on standard output, and a CSV file.
+# Measures mortise against raw hiredis and against other clients, on a Redis server of its own: Markdown tables on standard
+# output, a CSV file, and plots of it.
 #
-#   tests/bench/run.sh [--quick] [--csv FILE] [--program FILE] [footprint|pair|handoff|renewal|compile]...
+#   tests/bench/run.sh [--quick] [--csv FILE] [--plots FOLDER] [--program FILE]
+#                      [footprint|pair|handoff|threads|renewal|others|compile]...
+#
+#   others            redis-py (python3-redis) and node-redlock (by npm), where they are installed or can be
 #
 #   --quick           only whether everything can be measured; the figures mean nothing
 #   --csv FILE        default: build/bench/bench.csv, written anew
+#   --plots FOLDER    default: beside the CSV file; needs python3
 #   --program FILE    takes this mortise-bench; otherwise it is built in build/bench
 #
 # Figures of different runs or machines cannot be compared, but for the ratios.
@@ -16,19 +21,21 @@ fail() { printf 'run.sh: %s\n' "$*" >&2; exit 1; }
 
 program=
 csv=build/bench/bench.csv
+plots=
 quick=()
 wanted=()
 while (($#)); do
   case $1 in
     --quick) quick=(--quick) ;;
     --csv) csv=${2:?--csv needs a file} && shift ;;
+    --plots) plots=${2:?--plots needs a folder} && shift ;;
     --program) program=${2:?--program needs a file} && shift ;;
-    footprint | pair | handoff | renewal | compile) wanted+=("$1") ;;
+    footprint | pair | handoff | threads | renewal | others | compile) wanted+=("$1") ;;
     *) fail 'usage: see the head of this file' ;;
   esac
   shift
 done
-((${#wanted[@]})) || wanted=(footprint pair handoff renewal compile)
+((${#wanted[@]})) || wanted=(footprint pair handoff threads renewal others compile)
 
 mkdir -p "$(dirname "$csv")"
 rm -f "$csv"
@@ -62,6 +69,15 @@ start_server() {
     wait $server 2>/dev/null || true
   done
   fail "no redis-server: $(cat "$folder/log")"
+}
+
+# --- other clients, in a folder of this run
+
+get_others() {
+  mkdir "$folder/others"
+  cp tests/bench/others/* "$folder/others/"
+  command -v npm >/dev/null || return 0
+  (cd "$folder/others" && timeout 120 npm install --silent --no-fund --no-audit ioredis@5 redlock@5.0.0-beta.2 >/dev/null 2>&1) || true
 }
 
 # --- what a program pays for the #include
@@ -99,6 +115,16 @@ if ((${#measured[@]})); then
     program=$(find build/bench -name mortise-bench -type f)
   fi
   start_server
-  "$program" --port "$port" --socket "$folder/s" "${quick[@]}" --csv "$csv" "${measured[@]}"
+  program=$(realpath "$program")
+  csv=$(realpath -m "$csv")
+  others=()
+  if [[ " ${wanted[*]} " == *' others '* ]]; then
+    if ((${#quick[@]})); then echo 'skipped: other clients, in a quick run'; else get_others && others=(--others "$folder/others"); fi
+  fi
+  (cd "$folder" && exec "$program" --port "$port" --socket "$folder/s" "${quick[@]}" "${others[@]}" --csv "$csv" "${measured[@]}")
 fi
 if [[ " ${wanted[*]} " == *' compile '* ]]; then compile_cost; fi
+if command -v python3 >/dev/null; then
+  printf '\n'
+  python3 tests/bench/plot.py "$csv" "${plots:-$(dirname "$csv")}"
+fi

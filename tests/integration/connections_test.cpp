@@ -4,6 +4,8 @@
 #include "support/sockets.hpp"
 #include "support/waiting.hpp"
 
+#include <netdb.h>
+
 using support::Waiting;
 
 namespace {
@@ -22,9 +24,20 @@ auto by_name(LockServer& redis, std::string const& name) {
   return clients;
 }
 
+bool resolves(char const* name) {
+  addrinfo* found = nullptr;
+  bool const known = ::getaddrinfo(name, nullptr, nullptr, &found) == 0;
+  if (known) ::freeaddrinfo(found);
+  return known;
+}
+
 }  // namespace
 
 TEST_CASE("a unix socket, an IPv4 address and a host name lead to the same locks") {
+  if (!resolves("localhost")) {
+    WARN("skipped: this host has no name for itself");
+    return;
+  }
   LockServer redis;
   auto const port = std::to_string(redis.port());
   Client by_socket{redis.unix_uri()};
