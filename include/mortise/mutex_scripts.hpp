@@ -66,7 +66,9 @@ inline constexpr std::string_view keep_lua = R"lua(-- KEEP   KEYS lock fence   A
 local L, F, ttl, fence = KEYS[1], KEYS[2], tonumber(ARGV[2]), tonumber(ARGV[3])
 redis.call('PEXPIRE', F, ARGV[4]) -- first, and needs no memory: a replica refuses it instead of answering "lost"
 local last = tonumber(redis.call('GET', F)) or 0
-if redis.call('GET', L) ~= ARGV[1] or last > fence then return 0 end
+local owner = redis.pcall('GET', L)
+if type(owner) == 'table' and not string.find(owner.err, 'WRONGTYPE', 1, true) then return owner end -- a list there has taken it over
+if owner ~= ARGV[1] or last > fence then return 0 end
 if last < fence then redis.call('SET', F, ARGV[3], 'PX', ARGV[4]) end
 if redis.call('PTTL', L) < ttl then redis.call('PEXPIRE', L, ARGV[2]) end
 return 1
@@ -78,7 +80,8 @@ inline constexpr std::string_view release_lua = R"lua(-- RELEASE   KEYS lock fen
 -- {1, claim} handed to the longest blocked waiter | {1, -2} free | {0, pttl of the lock} not the owner's (NUDGE: not free)
 local L, F, W, S = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, claim, wait = ARGV[1], ARGV[2], tonumber(ARGV[5])
-local value = redis.call('GET', L) -- false: no such key. An empty value is somebody's
+local value = redis.pcall('GET', L) -- false: no such key. An empty value is somebody's, and so is another type but to a nudge
+if type(value) == 'table' and (owner == '' or not string.find(value.err, 'WRONGTYPE', 1, true)) then return value end
 local mine = value == owner
 if owner == '' then mine = not value end
 

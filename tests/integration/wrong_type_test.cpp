@@ -92,18 +92,23 @@ TEST_CASE("a lock whose key becomes a list while others wait ends their wait wit
   CHECK(redis.command({"LRANGE", "lock", "0", "-1"}).items.size() == 1);
 }
 
-TEST_CASE("a holder whose key becomes a list is told by its own deadline at the latest, and leaves the list alone") {
+TEST_CASE("a held key that becomes a list was taken over: the next renewal, a confirm, an extend or a release says so, and leaves the list alone") {
   LockServer redis;
   Client client{redis.unix_uri()};
-  Lock lock{client, "lock", {.ttl = 1s}};
-  auto lease = lock.acquire();
+  Lock lock{client, "lock", {.ttl = 30s}};
+  auto const notice = GENERATE(as<std::string>{}, "renewal", "confirm", "extend", "release");
+  Lock renewed{client, "lock", {.ttl = 3s}};
+  auto lease = notice == "renewal" ? renewed.acquire() : lock.acquire();
   redis.command({"DEL", "lock"});
   redis.command({"RPUSH", "lock", "a"});
-  CHECK(wait_until([&] { return lease.lost().stop_requested(); }));
-  CHECK_FALSE(lease.held());
-  bool released = false;
-  auto const errc = errc_of([&] { return released = lease.release(); });
-  CHECK((!errc || errc == Errc::wrong_type));
-  CHECK_FALSE(released);
+  if (notice == "renewal") {
+    CHECK(wait_until([&] { return lease.lost().stop_requested(); }, 2500ms));
+  } else if (notice == "confirm") {
+    CHECK_FALSE(lease.confirm());
+  } else if (notice == "extend") {
+    CHECK_FALSE(lease.extend());
+  }
+  if (notice != "release") CHECK_FALSE(lease.held());
+  CHECK_FALSE(lease.release());
   CHECK(redis.command({"LRANGE", "lock", "0", "-1"}).items.size() == 1);
 }
