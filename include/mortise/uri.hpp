@@ -139,10 +139,8 @@ class UriParser {
     if (rest.empty()) return;
     rest.remove_prefix(1);
     auto const port = uri_number(rest, 65535);
-    // Named only if it can hardly be a piece of a password.
-    bool const harmless = !rest.empty() && rest.size() <= 5 && rest.find_first_not_of("0123456789") == npos;
-    if (!port || *port == 0)
-      invalid("URI: port: " + (harmless ? std::string{rest} + " is out of range: " : std::string{}) + "must be a number from 1 to 65535");
+    // What stands there is not shown: where the host was forgotten, it is the password.
+    if (!port || *port == 0) invalid("URI: port: must be a number from 1 to 65535");
     uri_.port = static_cast<std::uint16_t>(*port);
   }
 

@@ -102,10 +102,8 @@ TEST_CASE("a host that is missing or not one host is refused") {
 }
 
 TEST_CASE("a port is a number from 1 to 65535 and nothing else") {
-  for (std::string const port : {"", "4294967297", "99999999999999999999", "-1", "+1", "7x", "x", "%31", "1.5", "0x7"})
+  for (std::string const port : {"", "0", "65536", "00000", "99999", "4294967297", "99999999999999999999", "-1", "+1", "7x", "x", "%31", "1.5", "0x7"})
     CHECK_THAT(refused_uri("redis://h:" + port), contains("port: must be a number from 1 to 65535"));
-  for (std::string const port : {"0", "65536", "00000", "99999"})
-    CHECK_THAT(refused_uri("redis://h:" + port), contains("port: " + port + " is out of range: must be a number from 1 to 65535"));
   CHECK_THAT(refused_uri("redis://[::1]6379"), contains("port: only :port may follow the host"));
   CHECK_THAT(refused_uri("redis://[::1]:6379:1"), contains("port: must be"));
 }
