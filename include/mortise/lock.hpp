@@ -104,8 +104,10 @@ class Lock {
   }
 
   bool lock_within(milliseconds timeout) {
-    auto const deadline = detail::after(Clock::now(), std::max(timeout, milliseconds::zero()));
-    return locked(deadline, [this, deadline] { return within(detail::remaining(deadline, Clock::now())); });
+    if (timeout <= milliseconds::zero()) return try_lock();
+    auto const deadline = detail::after(Clock::now(), timeout);
+    // At the last moment, too, it stays a wait that ends at its deadline: a try would have the whole command timeout.
+    return locked(deadline, [&] { return within(std::max(detail::remaining(deadline, Clock::now()), milliseconds{1})); });
   }
 
   template <class Acquire>
