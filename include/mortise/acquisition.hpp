@@ -353,7 +353,7 @@ inline void Acquisition::hang_up() noexcept {
 }
 
 inline void Acquisition::settle() noexcept {
-  context_.keeper.settle(lease_.spec, token(), std::min(doubt_until_, after(Clock::now(), ttl())), copies_);
+  context_.keeper.settle(lease_, std::min(doubt_until_, after(Clock::now(), ttl())), copies_);
   copies_ = 0;
 }
 
@@ -362,6 +362,7 @@ inline void Acquisition::start_over() {
   give_up();
   copies_ = 0;
   lease_.token = OwnerToken::fresh(context_.label);
+  lease_.unsettled = context_.keeper.room_to_settle(lease_.spec, token());
 }
 
 }  // namespace mortise::inline v1::detail

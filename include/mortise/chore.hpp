@@ -18,6 +18,8 @@
 
 namespace mortise::inline v1::detail {
 
+class Keeper;
+
 /// A name that somebody of this core waits for at the server.
 struct Line : std::enable_shared_from_this<Line> {
   explicit Line(std::shared_ptr<LockSpec const> lock) : spec{std::move(lock)} {}
@@ -32,11 +34,18 @@ struct Line : std::enable_shared_from_this<Line> {
 };
 
 /// A token that may still hold a lock nobody knows of: released again and again until that is sure, or its time is over.
+/// Made, with its room in the keeper's heap, before the token's first request: to settle needs no memory.
 struct Unsettled {
-  std::shared_ptr<LockSpec const> spec;
-  std::string owner;
-  TimePoint until;
-  int copies;  // of its ACQUIRE that may still be on the way: "not yours" proves nothing before they have been undone
+  Unsettled(std::shared_ptr<LockSpec const> lock, std::string token) : spec{std::move(lock)}, owner{std::move(token)} {}
+  Unsettled(Unsettled const&) = delete;
+  Unsettled& operator=(Unsettled const&) = delete;
+  ~Unsettled();  // gives unused room back
+
+  std::shared_ptr<LockSpec const> const spec;
+  std::string const owner;
+  Keeper* room_at{nullptr};  // where room is kept for it, until it is used
+  TimePoint until{};
+  int copies{0};  // of its ACQUIRE that may still be on the way: "not yours" proves nothing before they have been undone
   unsigned attempts{0};
   TimerHook retry{};
   std::shared_ptr<Unsettled> self{};  // owns itself while it stands in the keeper's heap

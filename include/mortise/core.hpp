@@ -131,6 +131,7 @@ inline std::shared_ptr<LeaseState> Core::take(std::shared_ptr<LockSpec const> co
   // Whatever can fail here for want of memory or threads fails before anything is sent.
   start();
   auto lease = std::make_shared<LeaseState>(shared_from_this(), spec, OwnerToken::fresh(label()));
+  lease->unsettled = keeper_->room_to_settle(spec, lease->token.stored());
   PromisedRoom room{*keeper_, *herald_};
 
   Grant grant;
@@ -205,7 +206,7 @@ inline bool Core::release(LeaseState& lease) {
   try {
     auto const reached = ask(request, deadline);
     lease.gone.store(true);
-    if (int const copies = lease.loose_copies.load(); copies > 0) keeper_->settle(lease.spec, lease.token.stored(), lease.latest_end(), copies);
+    if (int const copies = lease.loose_copies.load(); copies > 0) keeper_->settle(lease, lease.latest_end(), copies);
     // "Not yours" to a repeated request: the first copy, whose answer was lost, has released what we held until then.
     bool const ours = reached.answer.yes || (reached.repeated && before == Standing::held);
     if (ours) herald_->post(Event::Kind::released, spec.name(), lease.fence, now() - lease.granted);
@@ -213,11 +214,11 @@ inline bool Core::release(LeaseState& lease) {
       herald_->post(Event::Kind::lost, spec.name(), lease.fence, now() - lease.granted, "taken over or deleted");
     return ours;
   } catch (Error const& error) {
-    if (!lease.settling.exchange(true)) keeper_->settle(lease.spec, lease.token.stored(), lease.latest_end(), lease.loose_copies.load());
+    if (!lease.settling.exchange(true)) keeper_->settle(lease, lease.latest_end(), lease.loose_copies.load());
     herald_->post(Event::Kind::release_failed, spec.name(), lease.fence, {}, error.what());
     throw;
   } catch (...) {  // no memory
-    if (!lease.settling.exchange(true)) keeper_->settle(lease.spec, lease.token.stored(), lease.latest_end(), lease.loose_copies.load());
+    if (!lease.settling.exchange(true)) keeper_->settle(lease, lease.latest_end(), lease.loose_copies.load());
     throw;
   }
 }
@@ -234,7 +235,7 @@ inline void Core::abandon(LeaseState& lease) noexcept {
     // Lost because no renewal got through: trying now would only hold the caller up.
     lease.validity.end(Standing::released);
     keeper_->drop(lease);
-    if (now() < lease.latest_end()) keeper_->settle(lease.spec, lease.token.stored(), lease.latest_end(), lease.loose_copies.load());
+    if (now() < lease.latest_end()) keeper_->settle(lease, lease.latest_end(), lease.loose_copies.load());
     herald_->tell_and_forget(lease.shared_from_this());
   } catch (...) {  // told to the observer, and being settled
   }

@@ -51,14 +51,24 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   void watch(Line& line, std::int64_t pttl);
   void unwatch(Line& line) noexcept;
 
-  /// Releases `owner` in the background until `until`. Without memory for that, an event says what may be left behind.
-  void settle(std::shared_ptr<LockSpec const> const& spec, std::string const& owner, TimePoint until, int copies) noexcept;
+  /// Room to settle a token, kept until it is used or goes. Throws.
+  std::shared_ptr<Unsettled> room_to_settle(std::shared_ptr<LockSpec const> const& spec, std::string const& owner);
+  void take_back_room_to_settle() noexcept {
+    std::lock_guard const guard{mutex_};
+    unsettled_.take_back_promise();
+  }
+  /// Releases the lease's token in the background until `until`. Needs no memory.
+  void settle(LeaseState& lease, TimePoint until, int copies) noexcept;
 
   TimePoint step();
   int also_wakes() const noexcept { return authority_->changes(); }
   TimePoint next_due();
   void stop() noexcept {
-    quit_.ring();
+    {
+      std::lock_guard const guard{mutex_};
+      quitting_ = true;
+      quit_.ring();
+    }
     worker_.stop();
   }
 
@@ -75,6 +85,8 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   void renew_at(LeaseState& lease, TimePoint due) noexcept;
   void forget(LeaseState& lease) noexcept;
   void plan(TimePoint due) noexcept;
+  void hurry(TimePoint latest) noexcept;
+  void at_leisure() noexcept;
   TimePoint earliest() const noexcept { return std::min({leases_.next_due(), lines_.next_due(), unsettled_.next_due()}); }
   static TimePoint nudge_due(std::int64_t pttl, TimePoint now) noexcept;
   std::uint64_t random() noexcept;
@@ -84,7 +96,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   milliseconds command_timeout_;
   std::uint64_t random_;  // the thread's own; only spreads retries
   Worker<Keeper> worker_{"mortise-keeper"};
-  Wake quit_{};  // breaks off the I/O that is under way; the worker's own bell also rings for work
+  Wake quit_{Wake::Kind::timed};  // breaks off the I/O that is under way; the worker's own bell also rings for work
   std::vector<Chore> batch_{};  // the thread's own
   std::vector<std::string> changed_{};
 
@@ -92,6 +104,9 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   std::condition_variable written_{};
   bool writing_{false};
   std::uint64_t writes_{0};
+  TimePoint occupied_until_{TimePoint::min()};  // how long the I/O that is under way may take
+  bool hurried_{false};                         // by a timer of quit_
+  bool quitting_{false};
   TimePoint planned_{TimePoint::min()};
   TimerHeap<LeaseState, &LeaseState::renewal> leases_{};
   TimerHeap<Line, &Line::nudge> lines_{};
@@ -104,6 +119,8 @@ inline void Keeper::hold(LeaseState& lease, TimePoint due) noexcept {
   std::lock_guard const guard{mutex_};
   leases_.put(lease, due);
   plan(due);
+  // Whoever keeps this thread waiting for an answer that may never come must not make the first renewal late.
+  hurry(after(due, std::max(renewal_patience(lease.spec->options.ttl, command_timeout_) / 2, milliseconds{5})));
 }
 
 inline void Keeper::drop(LeaseState& lease) noexcept {
@@ -130,18 +147,29 @@ inline void Keeper::unwatch(Line& line) noexcept {
   if (line.nudge.set()) lines_.remove(line);
 }
 
-inline void Keeper::settle(std::shared_ptr<LockSpec const> const& spec, std::string const& owner, TimePoint until, int copies) noexcept {
-  try {
-    auto open = std::make_shared<Unsettled>(Unsettled{spec, owner, until, copies});
-    std::lock_guard const guard{mutex_};
-    unsettled_.promise();
-    auto const due = authority_->now();
-    unsettled_.put(*open, due);
-    open->self = open;
-    plan(due);
-  } catch (std::bad_alloc const&) {
-    herald_->post(Event::Kind::orphan_possible, spec->name(), Fence{}, {}, "no memory to settle it");
-  }
+inline std::shared_ptr<Unsettled> Keeper::room_to_settle(std::shared_ptr<LockSpec const> const& spec, std::string const& owner) {
+  auto open = std::make_shared<Unsettled>(spec, owner);
+  std::lock_guard const guard{mutex_};
+  unsettled_.promise();
+  open->room_at = this;
+  return open;
+}
+
+inline Unsettled::~Unsettled() {
+  if (room_at != nullptr) room_at->take_back_room_to_settle();
+}
+
+inline void Keeper::settle(LeaseState& lease, TimePoint until, int copies) noexcept {
+  std::lock_guard const guard{mutex_};
+  auto& open = *lease.unsettled;
+  open.until = std::max(open.until, until);
+  open.copies = std::max(open.copies, copies);
+  if (open.room_at == nullptr) return;  // at it, or done already
+  open.room_at = nullptr;
+  auto const due = authority_->now();
+  unsettled_.put(open, due);
+  open.self = lease.unsettled;
+  plan(due);
 }
 
 inline TimePoint Keeper::next_due() {
@@ -155,23 +183,41 @@ inline void Keeper::plan(TimePoint due) noexcept {
   worker_.wake();
 }
 
+/// Under the mutex: the I/O that is under way, if any, ends by `latest` at the latest.
+inline void Keeper::hurry(TimePoint latest) noexcept {
+  if (quitting_ || latest >= occupied_until_) return;
+  occupied_until_ = latest;
+  hurried_ = true;
+  quit_.ring_at(latest);
+}
+
+/// Under the mutex: none is under way.
+inline void Keeper::at_leisure() noexcept {
+  occupied_until_ = TimePoint::min();
+  if (std::exchange(hurried_, false) && !quitting_) quit_.silence();
+}
+
 inline TimePoint Keeper::step() {
   for (;;) {
     if (authority_->tracks()) hear_changes();
     auto patience = command_timeout_;
+    // Deadlines of sockets are in real time, also where tests move the clock.
+    auto deadline = after(Clock::now(), std::min(command_timeout_, longest_patience));
     {
       std::lock_guard const guard{mutex_};
       planned_ = TimePoint::min();  // awake: nobody needs to ring
       if (worker_.stopping() || earliest() > authority_->now()) return planned_ = earliest();
+      occupied_until_ = deadline;
     }
-    authority_->prepare(after(Clock::now(), std::min(command_timeout_, longest_patience)), &quit_);
+    authority_->prepare(deadline, &quit_);
     {
       std::lock_guard const guard{mutex_};
+      at_leisure();
       if (worker_.stopping() || !gather_due(authority_->now(), patience)) return planned_ = earliest();
       writing_ = true;
       ++writes_;
+      occupied_until_ = deadline = after(Clock::now(), patience);
     }
-    auto const deadline = after(Clock::now(), patience);  // of sockets: real time, also where tests move the clock
     authority_->send(batch_, deadline, &quit_);
     {
       std::lock_guard const guard{mutex_};
@@ -179,6 +225,10 @@ inline TimePoint Keeper::step() {
     }
     written_.notify_all();
     authority_->collect(batch_, deadline, &quit_);
+    {
+      std::lock_guard const guard{mutex_};
+      at_leisure();
+    }
     auto const now = authority_->now();
     for (auto const& chore : batch_) {
       if (chore.lease) conclude_renewal(chore, now);
@@ -273,7 +323,7 @@ inline void Keeper::conclude_renewal(Chore const& chore, TimePoint now) noexcept
   }
   forget(lease);
   // The server lengthened a lease that its holder had given up as lost: nobody will release it but we.
-  if (lease.validity.standing() == Standing::lost) settle(lease.spec, lease.token.stored(), lease.latest_end(), 0);
+  if (lease.validity.standing() == Standing::lost) settle(lease, lease.latest_end(), 0);
 }
 
 inline void Keeper::conclude_nudge(Chore const& chore, TimePoint now) noexcept {

@@ -80,6 +80,7 @@ class Validity {
 };
 
 class Core;
+struct Unsettled;
 
 /// One lease. Made before the request is sent, so that nothing can fail for want of memory once the lock is granted.
 struct LeaseState : std::enable_shared_from_this<LeaseState> {
@@ -93,6 +94,7 @@ struct LeaseState : std::enable_shared_from_this<LeaseState> {
   TimePoint granted{};
   Validity validity{};
   std::atomic<std::int64_t> latest_end_ns{0};  // the key at the server is gone by then, even if every request of ours arrived
+  std::shared_ptr<Unsettled> unsettled{};      // should its outcome stay unknown; made by Core::take with the token
   std::atomic<bool> settling{false};           // its release was not answered: the keeper goes on trying
   std::stop_source loss{};
   std::atomic<char const*> loss_reason{"expired"};

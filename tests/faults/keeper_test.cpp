@@ -4,6 +4,7 @@
 
 #include "setting.hpp"
 #include "support/catch.hpp"
+#include "support/waiting.hpp"
 
 using namespace faults;
 using mortise::Client;
@@ -26,6 +27,24 @@ TEST_CASE("a nudge that is never answered does not keep leases from being renewe
   waiter.join();
   CHECK(lease->held());
   CHECK_FALSE(lease->lost().stop_requested());
+}
+
+TEST_CASE("a lease that begins while the keeper waits for an answer that never comes is renewed in time") {
+  Setting here;
+  Client redis{here.proxy.uri(), {.command_timeout = 5s}};
+  Lock lock{redis, "held", {.ttl = 400ms}};
+  Lock waited{redis, "waited for"};
+  REQUIRE(here.server.command({"SET", "waited for", "a foreigner", "PX", "60000"}).is_ok());
+  here.proxy.record();
+  here.proxy.swallow_replies(1, reply_to(Asks::nudge));
+  support::Waiting waiter{[&] { return waited.acquire_for(3s).has_value(); }};
+  REQUIRE(wait_until([&] { return count(here.proxy, Asks::nudge) > 0; }));  // the keeper waits for up to a second
+  auto lease = lock.try_acquire();
+  REQUIRE(lease);
+  auto const end = mortise::Clock::now() + 1500ms;
+  while (lease->held() && mortise::Clock::now() < end) std::this_thread::sleep_for(5ms);
+  CHECK(lease->held());
+  CHECK_FALSE(waiter.get());
 }
 
 TEST_CASE("without a limit for commands a lease is renewed once at a time") {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -46,15 +48,35 @@ class Descriptor {
   int fd_{-1};
 };
 
+#if defined(__linux__)
+/// Lets a timer of Clock run out at `when`. False where it cannot.
+inline bool set_timer(int timer, TimePoint when) noexcept {
+  auto const since = when.time_since_epoch();
+  auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
+  itimerspec spec{};
+  spec.it_value.tv_sec = static_cast<time_t>(seconds.count());
+  spec.it_value.tv_nsec = static_cast<long>((since - seconds).count());
+  return ::timerfd_settime(timer, TFD_TIMER_ABSTIME, &spec, nullptr) == 0;
+}
+#endif
+
 /// A bell for one poll at a time: ring() may be called from any thread, also from a stop callback; a ring stays until
 /// it is silenced.
 class Wake {
  public:
-  Wake() {
+  /// How it rings: only when it is told to, or also at a time, where the system has timers for that.
+  enum class Kind : std::uint8_t { plain, timed };
+
+  explicit Wake(Kind kind = Kind::plain) {
 #if defined(__linux__)
+    timed_ = kind == Kind::timed;
+    in_ = Descriptor{timed_ ? ::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC) : -1};
+    if (in_) return;
+    timed_ = false;
     in_ = Descriptor{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     if (!in_) throw std::system_error{errno, std::generic_category(), "eventfd"};
 #else
+    static_cast<void>(kind);
     int ends[2];
     if (::pipe(ends) != 0) throw std::system_error{errno, std::generic_category(), "pipe"};
     in_ = Descriptor{ends[0]};
@@ -72,16 +94,33 @@ class Wake {
     auto const saved = errno;
     rung_.store(true, std::memory_order_release);
 #if defined(__linux__)
-    [[maybe_unused]] auto const done = ::eventfd_write(in_.get(), 1);
+    if (timed_)
+      set_timer(in_.get(), TimePoint{nanoseconds{1}});  // long past: at once
+    else
+      [[maybe_unused]] auto const done = ::eventfd_write(in_.get(), 1);
 #else
     [[maybe_unused]] auto const done = ::write(out_.get(), "", 1);
 #endif
     errno = saved;
   }
 
-  /// Takes back whatever was rung. After a poll that the bell ended.
+  /// Rings at `when` if it is timed, in place of any time before; a plain one never does.
+  void ring_at([[maybe_unused]] TimePoint when) noexcept {
+#if defined(__linux__)
+    if (timed_) set_timer(in_.get(), when);
+#endif
+  }
+
+  /// Takes back whatever was rung, or is to ring. After a poll that the bell ended.
   void silence() noexcept {
     rung_.store(false, std::memory_order_relaxed);
+#if defined(__linux__)
+    if (timed_) {
+      itimerspec const off{};
+      ::timerfd_settime(in_.get(), 0, &off, nullptr);
+      return;
+    }
+#endif
     char sink[64];
     while (::read(in_.get(), sink, sizeof sink) > 0) {
     }
@@ -95,6 +134,9 @@ class Wake {
  private:
   std::atomic<bool> rung_{false};
   Descriptor in_;
+#if defined(__linux__)
+  bool timed_{false};
+#endif
 #if !defined(__linux__)
   Descriptor out_;
 #endif
@@ -124,16 +166,9 @@ class Alarm {
     pollfd watched[3] = {{bell_.descriptor(), POLLIN, 0}, {-1, POLLIN, 0}, {also, POLLIN, 0}};
     int timeout = poll_timeout(until, Clock::now());
 #if defined(__linux__)
-    if (timer_ && timeout > 0) {
-      auto const since = until.time_since_epoch();
-      auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
-      itimerspec spec{};
-      spec.it_value.tv_sec = static_cast<time_t>(seconds.count());
-      spec.it_value.tv_nsec = static_cast<long>((since - seconds).count());
-      if (::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr) == 0) {
-        watched[1].fd = timer_.get();
-        timeout = -1;
-      }
+    if (timer_ && timeout > 0 && set_timer(timer_.get(), until)) {
+      watched[1].fd = timer_.get();
+      timeout = -1;
     }
 #endif
     ::poll(watched, 3, timeout);

@@ -18,6 +18,15 @@ class NthAllocationFails {
   bool happened() const noexcept;
 };
 
+/// While it lives, the next `n` allocations of this thread succeed, and all after them fail.
+class AllocationsFailAfter {
+ public:
+  explicit AllocationsFailAfter(std::int64_t n) noexcept;
+  AllocationsFailAfter(AllocationsFailAfter const&) = delete;
+  AllocationsFailAfter& operator=(AllocationsFailAfter const&) = delete;
+  ~AllocationsFailAfter();
+};
+
 /// While it lives, every allocation of every other thread fails.
 class OtherThreadsFail {
  public:

@@ -13,12 +13,13 @@
 namespace {
 
 thread_local std::int64_t left = -1;  // allocations that still succeed; negative: all
+thread_local bool for_good = false;
 thread_local bool spared = false;
 std::atomic<int> others_fail{0};
 
 void* allocate(std::size_t size, std::size_t alignment) {
   if (left == 0) {
-    left = -2;
+    if (!for_good) left = -2;
     throw std::bad_alloc{};
   }
   if (left > 0) --left;
@@ -61,6 +62,15 @@ NthAllocationFails::NthAllocationFails(std::int64_t n) noexcept { left = n; }
 NthAllocationFails::~NthAllocationFails() { left = -1; }
 bool NthAllocationFails::happened() const noexcept { return left == -2; }
 
+AllocationsFailAfter::AllocationsFailAfter(std::int64_t n) noexcept {
+  left = n;
+  for_good = true;
+}
+AllocationsFailAfter::~AllocationsFailAfter() {
+  left = -1;
+  for_good = false;
+}
+
 OtherThreadsFail::OtherThreadsFail() noexcept {
   spared = true;
   ++others_fail;
@@ -96,6 +106,19 @@ TEST_CASE("the n-th allocation of this thread fails, once") {
   CHECK_FALSE(seen[3]);
   CHECK_FALSE(seen[4]);
   CHECK(happened);
+}
+
+TEST_CASE("all allocations of this thread fail from the n-th on") {
+  bool seen[4];
+  {
+    faults::AllocationsFailAfter const failing{1};
+    for (bool& one : seen) one = fails();
+  }
+  CHECK_FALSE(seen[0]);
+  CHECK(seen[1]);
+  CHECK(seen[2]);
+  CHECK(seen[3]);
+  CHECK_FALSE(fails());
 }
 
 TEST_CASE("allocations of other threads fail, and of this one do not") {

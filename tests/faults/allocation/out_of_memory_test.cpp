@@ -144,6 +144,25 @@ TEST_CASE("whichever allocation fails, a release frees the lock at last") {
       });
 }
 
+TEST_CASE("a thread that gets no memory any more still has its lock released, by the library, though its own release fails") {
+  RedisServer server;
+  Client redis{server.uri(), {.command_timeout = 500ms}};
+  Lock lock{redis, "name", {.ttl = 60s}};
+  for (std::int64_t n = 0; n < 12; ++n) {
+    CAPTURE(n);
+    auto lease = lock.try_acquire();
+    REQUIRE(lease);
+    server.kill_clients();  // a new connection needs memory
+    std::this_thread::sleep_for(20ms);
+    {
+      AllocationsFailAfter const failing{n};
+      lease.reset();
+    }
+    CHECK(wait_until([&] { return is_free(server, "name"); }, 10s));
+    server.command({"DEL", "name"});
+  }
+}
+
 TEST_CASE("while the library's own threads get no memory, held() stays honest and the process lives") {
   RedisServer server;
   std::atomic<int> events{0};
