@@ -36,6 +36,19 @@ TEST_CASE("a process with the default disposition of SIGPIPE survives writing to
   CHECK(child.wait().value() == ExitStatus::exited(0));
 }
 
+TEST_CASE("no signal of the host is ever handled on a library thread") {
+  RedisServer server;
+  Client redis{server.uri()};
+  auto const lease = Lock{redis, "name"}.acquire();
+  int library_threads = 0;
+  for (auto const& thread : support::threads()) {
+    if (thread.name != "mortise-keeper" && thread.name != "mortise-herald") continue;
+    ++library_threads;
+    for (int const signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD, SIGPIPE, SIGPROF}) CHECK(thread.blocks(signal));
+  }
+  CHECK(library_threads == 2);
+}
+
 TEST_CASE("a renewal that is written to a closed connection ends neither the process nor the lease") {
   RedisServer server;
   ChildProcess child{[&] {

@@ -46,6 +46,28 @@ TEST_CASE("a release that comes between a waiter's first answer and its sleep wa
   CHECK(longest < 10s);  // nowhere near the TTL; usually a few round trips
 }
 
+TEST_CASE("a wake-up is a hint and no grant, whoever sends it and however often") {
+  RedisServer server;
+  Client redis{server.uri()};
+  Client other{server.uri()};
+  Lock lock{redis, "name", {.ttl = 30s}};
+  Lock same{other, "name", {.ttl = 30s}};
+  auto held = lock.acquire();
+  Waiting waiter{[&] { return same.acquire_for(20s).has_value(); }};
+  REQUIRE(waiter.asleep());
+  auto const token = owner(server, "name");
+  for (int i = 0; i < 20; ++i) {
+    server.command({"RPUSH", "{name}:~wake", std::to_string(held.fence().value + static_cast<std::uint64_t>(i % 3))});
+    std::this_thread::sleep_for(10ms);
+    REQUIRE(owner(server, "name") == token);
+  }
+  CHECK_FALSE(waiter.over());
+  CHECK(held.confirm());
+  server.command({"DEL", "{name}:~wake"});
+  CHECK(held.release());
+  CHECK(waiter.get());
+}
+
 TEST_CASE("the waiters of a holder that was killed get in by its TTL, also where the server never tells of expiry") {
   auto const holders_ttl = milliseconds{1000};
   auto const make = [] {

@@ -98,6 +98,15 @@ TEST_CASE("a counter that holds no number is as good as none") {
   CHECK(lease.confirm());
 }
 
+TEST_CASE("a holder whose fence was passed has lost, though the key still shows its token") {
+  LockServer redis;
+  Client client{redis.unix_uri()};
+  auto lease = Lock{client, "lock", {.renew = false}}.acquire();
+  redis.set(fence_key("lock"), std::to_string(lease.fence().value + 1));
+  CHECK_FALSE(lease.confirm());
+  CHECK_FALSE(lease.held());
+}
+
 TEST_CASE("the counter's week begins anew with every grant and renewal") {
   LockServer redis;
   Client client{redis.unix_uri()};
