@@ -93,6 +93,11 @@ build_and_test() {
     "${run[@]}" ctest --preset "$preset" --parallel "$jobs"
 }
 
+# With AddressSanitizer, and then a minute of bytes nobody thought of.
+sanitized() {
+  build_and_test asan && tests/fuzz/run.sh 30
+}
+
 skip() {
   echo "skipped: Debian 13 leg: $*"
   skipped=true
@@ -166,7 +171,11 @@ for leg in "${legs[@]}"; do
   echo "== leg $leg"
   started=$SECONDS
   skipped=false
-  if [[ $leg == debian13 ]]; then command=(debian13); else command=(build_and_test "$leg"); fi
+  case $leg in
+    debian13) command=(debian13) ;;
+    asan) command=(sanitized) ;;
+    *) command=(build_and_test "$leg") ;;
+  esac
   if ! "${command[@]}"; then
     failed=true
     result=FAILED
