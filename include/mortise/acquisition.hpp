@@ -67,9 +67,10 @@ class Acquisition {
   LockKeys const& keys() const noexcept { return lease_.spec->keys; }
   std::string const& token() const noexcept { return lease_.token.stored(); }
   milliseconds ttl() const noexcept { return lease_.spec->options.ttl; }
-  milliseconds brief_lease() const noexcept { return std::min(ttl(), handoff_lease); }
+  Primitive how() const noexcept { return primitive(keys().hold); }
+  milliseconds brief_lease() const noexcept { return how().claims ? std::min(ttl(), handoff_lease) : claim_time; }
   milliseconds retention() const noexcept { return retention_for(ttl()); }
-  bool doubtful() const noexcept { return copies_ > 0; }
+  bool doubtful() const noexcept { return copies_ > 0 || in_line_; }
   /// One request may end a little after the deadline of the whole: a grant that comes then still counts.
   TimePoint step_deadline() const noexcept {
     return std::min(after(deadline_, patience_.waits ? milliseconds{25} : milliseconds{0}),
@@ -87,6 +88,7 @@ class Acquisition {
   TimePoint sent_{};             // of the last ACQUIRE
   int copies_{0};                // of ACQUIRE with this token that were written and never answered
   TimePoint doubt_until_{};      // what they may have set is gone by then
+  bool in_line_{false};          // the server has this token in a line, from which it can be served at any time
   bool tried_{false};            // at least one attempt is over
   unsigned failures_{0};         // at a stretch
   TimePoint unreachable_since_{never};
@@ -131,6 +133,7 @@ inline std::optional<Acquired> Acquisition::attempt(Grant& grant) {
   if (!lent_) lent_.emplace(context_.link.pool().lend(step_deadline(), bell()));
   auto const answer = ask(patience_.waits ? waiting_life : milliseconds::zero(), {});
   if (answer.yes) return take(grant, answer, valid_until(sent_, ttl()), false) ? std::optional{Acquired::granted} : std::nullopt;
+  in_line_ = patience_.waits && in_room(keys().hold);
   if (patience_.waits && Clock::now() < deadline_) return wait_at_server(grant, answer);
   give_back();
   if (doubtful()) settle();
@@ -138,7 +141,7 @@ inline std::optional<Acquired> Acquisition::attempt(Grant& grant) {
 }
 
 inline std::optional<Acquired> Acquisition::wait_at_server(Grant& grant, Answer const& busy) {
-  context_.keeper.watch(place_->line(), busy.value);
+  context_.keeper.watch(place_->line(), busy.value, token());
   auto const pop = pop_timeout(remaining(deadline_, Clock::now()));
   auto const first_sent = sent_;
   auto popped = block(pop, pop_bound(busy.server_time, pop));
@@ -154,6 +157,13 @@ inline std::optional<Acquired> Acquisition::wait_at_server(Grant& grant, Answer 
     brief = false;
   }
   if (!answer.yes) return std::nullopt;  // out of time, or the reservation ran out: then again, at the tail
+  if (answer.yes && !how().claims && context_.options.replicas > 0) {
+    // WAIT speaks of this connection's own writes, and another's let us in: one of our own makes it good.
+    answer = ask(waiting_life, {});
+    until = valid_until(sent_, ttl());
+    brief = false;
+    if (!answer.yes) return std::nullopt;
+  }
   grant.handed_over = true;
   return take(grant, answer, until, brief) ? std::optional{Acquired::granted} : std::nullopt;
 }
@@ -178,20 +188,28 @@ inline Answer Acquisition::ask(milliseconds wait, std::string_view popped) {
   }
 }
 
-/// BLPOP and the claim behind it in one write: Redis runs the second in the same turn in which the first ends.
+/// BLPOP and the claim behind it in one write: Redis runs the second in the same turn in which the first ends. In a room
+/// the element says all: whoever released has let this token in already.
 inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped {
   auto& connection = **lent_;
   std::array<char, 32> seconds;
   std::snprintf(seconds.data(), seconds.size(), "%lld.%03d", static_cast<long long>(pop.count() / 1000), static_cast<int>(pop.count() % 1000));
   auto const mark = "*" + std::to_string(bound);
   auto const claim = acquire_request(keys(), token(), brief_lease(), retention(), waiting_life, mark);
-  connection.append({"BLPOP", keys().wake, seconds.data()});
-  append(connection, claim);
-  ++copies_;
+  connection.append({"BLPOP", keys().turn(token()), seconds.data()});
+  if (how().claims) {
+    append(connection, claim);
+    ++copies_;
+  }
   connection.send(step_deadline());
   auto const element = await_element();
   doubt_until_ = std::max(doubt_until_, after(Clock::now(), brief_lease()));
   if (!element) return {};
+  if (!how().claims) {
+    doubt_until_ = std::max(doubt_until_, after(Clock::now(), waiting_life + claim_time));
+    if ((*element)->is_error()) throw server_error((*element)->text(), connection.endpoint());
+    return {.answered = true, .claim = (*element)->is_array() ? to_turn((**element)[1].text()) : Answer{}, .received = Clock::now()};
+  }
 
   // The claim's answer stands right behind, in most cases in the same segment.
   auto reply = connection.receive(step_deadline());
@@ -251,6 +269,7 @@ inline bool Acquisition::take(Grant& grant, Answer const& answer, TimePoint unti
     return false;
   }
   --copies_;
+  in_line_ = false;
   lease_.may_live_until(doubt_until_);
   lease_.loose_copies.store(copies_);
   give_back();
@@ -355,12 +374,14 @@ inline void Acquisition::hang_up() noexcept {
 inline void Acquisition::settle() noexcept {
   context_.keeper.settle(lease_, std::min(doubt_until_, after(Clock::now(), ttl())), copies_);
   copies_ = 0;
+  in_line_ = false;
 }
 
 /// Gives up what this token holds and goes on with another: a RELEASE of a token may never meet a later grant of it.
 inline void Acquisition::start_over() {
   give_up();
   copies_ = 0;
+  in_line_ = false;
   lease_.token = OwnerToken::fresh(context_.label);
   lease_.unsettled = context_.keeper.room_to_settle(lease_.spec, token());
 }

@@ -25,11 +25,29 @@ struct Access {
     return L{std::move(state)};
   }
 
+  template <class L>
+  static std::shared_ptr<LeaseState> const& state(L const& lease) noexcept {
+    return lease.state_;
+  }
+
+  template <class L>
+  static auto const& taking(L const& lock) noexcept {
+    return lock.taking_;
+  }
+
   template <class B>
   static std::shared_ptr<CoreHandle> const& handle(B& backend) noexcept {
     return backend.handle_;
   }
 };
+
+/// Whether one authority decides about every name of this backend: then its class says `one_authority = true`. What several
+/// decide by majority cannot count readers or permits: majorities of different nodes may let in too many.
+template <class B>
+inline constexpr bool has_one_authority = false;
+template <class B>
+  requires requires { B::one_authority; }
+inline constexpr bool has_one_authority<B> = B::one_authority;
 
 }  // namespace detail
 

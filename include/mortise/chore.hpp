@@ -30,7 +30,8 @@ struct Line : std::enable_shared_from_this<Line> {
   virtual void kick(Error const* refusal) noexcept = 0;
 
   std::shared_ptr<LockSpec const> const spec;
-  TimerHook nudge{};  // the keeper's, under its mutex
+  std::shared_ptr<std::string const> waiter{};  // the token of whoever waits there; the keeper's, under its mutex
+  TimerHook nudge{};                            // so is this
 };
 
 /// A token that may still hold a lock nobody knows of: released again and again until that is sure, or its time is over.
@@ -58,6 +59,7 @@ struct Chore {
   Request request{};
   std::shared_ptr<LeaseState> lease{};  // one of these three
   std::shared_ptr<Line> line{};
+  std::shared_ptr<std::string const> waiter{};  // of the line
   std::shared_ptr<Unsettled> unsettled{};
 
   TimePoint sent{};

@@ -106,6 +106,8 @@ class ClientCore final : public Core {
 /// It reconnects by itself, and a forked child gets connections of its own.
 class Client {
  public:
+  static constexpr bool one_authority = true;  ///< for what cannot be decided by majority: SharedLock, Semaphore
+
   /// Checks URI and options and does no I/O. Throws Errc::invalid_option, naming the part and the rule.
   explicit Client(std::string_view uri, ClientOptions options = {}) {
     auto const parsed = detail::parse_uri(uri);

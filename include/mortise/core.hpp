@@ -54,6 +54,8 @@ class Core : public std::enable_shared_from_this<Core> {
   bool confirm(LeaseState& lease) { return prolong(lease, milliseconds{1}); }
   /// Lengthens it to `ttl` from now. False makes it lost; throws, its deadline unmoved, if nobody answered.
   bool prolong(LeaseState& lease, milliseconds ttl);
+  /// Makes a writer's lease a reader's, without a gap. False makes it lost; throws if nobody answered.
+  bool downgrade(LeaseState& lease);
   /// Gives it up. True: released by us; false: it was not ours any more; throws if nobody answered, and goes on trying.
   bool release(LeaseState& lease);
   /// The same without waiting for more than one call may take, and without throwing.
@@ -88,8 +90,10 @@ class Core : public std::enable_shared_from_this<Core> {
   Keeper& keeper() noexcept { return *keeper_; }
 
  private:
+  bool keep(LeaseState& lease, Request const& request);
   void hold(LeaseState& lease, Grant const& grant, bool keep) noexcept;
   void lose(LeaseState& lease, char const* reason) noexcept;
+  bool tracks(LeaseState const& lease) const noexcept { return authority_->tracks() && primitive(lease.spec->keys.hold).one_owner; }
 
   std::shared_ptr<Authority> authority_;
   std::shared_ptr<Herald> herald_;
@@ -149,7 +153,7 @@ inline std::shared_ptr<LeaseState> Core::take(std::shared_ptr<LockSpec const> co
     return nullptr;
   }
   room.for_herald_used = true;
-  room.for_keeper_used = spec->options.renew || grant.brief || authority_->tracks();
+  room.for_keeper_used = spec->options.renew || grant.brief || tracks(*lease);
   hold(*lease, grant, room.for_keeper_used);
   herald_->post(grant.handed_over ? Event::Kind::handed_over : Event::Kind::granted, spec->name(), grant.fence, now() - began);
   return lease;
@@ -160,7 +164,7 @@ inline void Core::hold(LeaseState& lease, Grant const& grant, bool keep) noexcep
   lease.fence = grant.fence;
   lease.granted = grant.sent;
   lease.first_keep = grant.brief;
-  lease.verify = authority_->tracks();  // the first look is what the server remembers
+  lease.verify = tracks(lease);  // the first look is what the server remembers
   lease.renew_until = !options.renew ? TimePoint::min() : options.max_hold ? after(grant.sent, *options.max_hold) : never;
   lease.validity.begin(grant.until);
   herald_->watch(lease);
@@ -176,10 +180,24 @@ inline void Core::lose(LeaseState& lease, char const* reason) noexcept {
 }
 
 inline bool Core::prolong(LeaseState& lease, milliseconds ttl) {
+  auto const retention = retention_for(std::max(ttl, lease.spec->options.ttl));
+  return keep(lease, keep_request(lease.spec->keys, lease.token.stored(), ttl, lease.fence, retention));
+}
+
+inline bool Core::downgrade(LeaseState& lease) {
+  auto const ttl = lease.spec->options.ttl;
+  auto request = keep_request(lease.spec->keys, lease.token.stored(), ttl, lease.fence, retention_for(ttl));
+  request.downgrade = true;
+  if (!keep(lease, request)) return false;
+  lease.downgraded.store(true);
+  return true;
+}
+
+inline bool Core::keep(LeaseState& lease, Request const& request) {
+  auto const ttl = request.lease;
   if (!lease.validity.held(now())) return false;
   lease.may_live_until(after(after(now(), command_timeout_), ttl));
-  auto const retention = retention_for(std::max(ttl, lease.spec->options.ttl));
-  auto const reached = ask(keep_request(lease.spec->keys, lease.token.stored(), ttl, lease.fence, retention), after(now(), command_timeout_));
+  auto const reached = ask(request, after(now(), command_timeout_));
   if (!reached.answer.yes) {
     lose(lease, "taken over or deleted");
     return false;

@@ -47,8 +47,8 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   /// Renews it no more: when this returns, no renewal of this lease will be written.
   void drop(LeaseState& lease) noexcept;
 
-  /// Nudges a name, which the server said will be free in `pttl` ms; from then on at least every poll.
-  void watch(Line& line, std::int64_t pttl);
+  /// Nudges a name for the waiter with that token. The server said it will be free in `pttl` ms; from then on at least every poll.
+  void watch(Line& line, std::int64_t pttl, std::string const& waiter);
   void unwatch(Line& line) noexcept;
 
   /// Room to settle a token, kept until it is used or goes. Throws.
@@ -130,8 +130,10 @@ inline void Keeper::drop(LeaseState& lease) noexcept {
   written_.wait(lock, [this, write = writes_] { return !writing_ || writes_ != write; });
 }
 
-inline void Keeper::watch(Line& line, std::int64_t pttl) {
+inline void Keeper::watch(Line& line, std::int64_t pttl, std::string const& waiter) {
+  auto token = in_room(line.spec->keys.hold) ? std::make_shared<std::string const>(waiter) : nullptr;
   std::lock_guard const guard{mutex_};
+  line.waiter = std::move(token);
   auto const due = nudge_due(pttl, authority_->now());
   if (line.nudge.set()) {
     lines_.move(line, due);
@@ -249,6 +251,7 @@ inline void Keeper::hear_changes() noexcept {
   std::lock_guard const guard{mutex_};
   try {
     for (auto* const lease : std::vector<LeaseState*>{leases_.items()}) {  // a copy: moving one changes the order
+      if (!primitive(lease->spec->keys.hold).one_owner) continue;
       if (!any && !std::binary_search(changed_.begin(), changed_.end(), lease->name())) continue;
       lease->verify = true;
       leases_.move(*lease, std::min(lease->renewal.due, now));
@@ -264,7 +267,7 @@ inline bool Keeper::gather_due(TimePoint now, milliseconds& patience) noexcept {
     auto const ttl = lease.spec->options.ttl;
     bool const renews = now < lease.renew_until || lease.first_keep;
     if (!renews && !lease.verify) {  // held for as long as it may be: it ends with its TTL
-      if (authority_->tracks())
+      if (authority_->tracks() && primitive(lease.spec->keys.hold).one_owner)
         leases_.move(lease, never);
       else
         leases_.remove(lease);
@@ -282,8 +285,10 @@ inline bool Keeper::gather_due(TimePoint now, milliseconds& patience) noexcept {
     auto& line = *lines_.front();
     lines_.move(line, after(now, nudge_poll));
     auto& chore = batch_.emplace_back();
-    chore.request = release_request(line.spec->keys, {}, claim_time, retention_for(line.spec->options.ttl), waiting_life);
     chore.line = line.shared_from_this();
+    chore.waiter = line.waiter;
+    chore.request = nudge_request(line.spec->keys, chore.waiter ? std::string_view{*chore.waiter} : std::string_view{}, claim_time,
+                                  retention_for(line.spec->options.ttl), waiting_life);
   }
   while (batch_.size() < most_chores && unsettled_.next_due() <= now) {
     auto& open = *unsettled_.front();
@@ -331,14 +336,15 @@ inline void Keeper::conclude_nudge(Chore const& chore, TimePoint now) noexcept {
   bool kick = false;
   bool refused = false;
   if (chore.outcome == Chore::Outcome::answered) {
-    due = nudge_due(chore.answer.value, now);
+    kick = has_lost_place(chore.request, chore.answer);
+    due = kick ? after(now, nudge_poll) : nudge_due(chore.answer.value, now);
   } else if (chore.outcome != Chore::Outcome::unknown_script) {
     due = after(now, backoff(10, random()));
     refused = chore.outcome == Chore::Outcome::refused && chore.error && !chore.error->retryable();
     kick = refused || chore.outcome == Chore::Outcome::unanswered;
   }
   std::lock_guard const guard{mutex_};
-  if (!chore.line->nudge.set()) return;
+  if (!chore.line->nudge.set() || chore.waiter != chore.line->waiter) return;
   lines_.move(*chore.line, due);
   if (kick) chore.line->kick(refused ? &*chore.error : nullptr);  // under the mutex: never after unwatch() returned
 }

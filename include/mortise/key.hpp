@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The keys of one lock: the user's name, and its siblings in the same cluster slot that no other lock can have.
+// The keys of one lock: the user's name, and its siblings in the same cluster slot that no other lock can have; and as what
+// the name is held.
 #pragma once
 
 #include <array>
@@ -7,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include <mortise/detail/primitive.hpp>
 #include <mortise/detail/printable.hpp>
 #include <mortise/options.hpp>
 
@@ -15,7 +17,8 @@ namespace mortise::inline v1::detail {
 inline constexpr std::size_t longest_name = 512;
 
 /// What the keys beside a lock or a guarded key end with. No user's name may: it could be another lock's sibling.
-inline constexpr std::array<std::string_view, 4> reserved_suffixes{":~fence", ":~wake", ":~wait", ":~guard"};
+inline constexpr std::array<std::string_view, 7> reserved_suffixes{":~fence", ":~wake",  ":~wait", ":~guard",
+                                                                   ":~queue", ":~alive", ":~turn"};
 
 /// Redis's rule: the tag is what lies between the first '{' and the first '}' behind it, if that is not empty.
 /// Source: Redis Cluster specification, "Hash tags".
@@ -49,21 +52,36 @@ inline void check_unreserved(std::string_view name, std::string const& what) {
       invalid(what + ' ' + printable(name) + " ends in " + std::string{suffix} + ": reserved for the keys beside a lock");
 }
 
-/// The four keys of a lock, made from its name: any bytes, 1 to 512 of them. docs/protocol.md says what each holds.
+/// The keys of a lock, made from its name: any bytes, 1 to 512 of them. docs/protocol.md says what each holds.
 /// Throws Errc::invalid_option.
 struct LockKeys {
-  explicit LockKeys(std::string_view name)
+  explicit LockKeys(std::string_view name, Hold as = Hold::mutex, int so_many = 0)
       : lock{checked_name(name)},
         fence{sibling(name, ":~fence")},
-        wake{sibling(name, ":~wake")},
-        wait{sibling(name, ":~wait")},
-        same_slot{siblings_share_slot(name)} {}
+        wake{in_room(as) ? std::string{} : sibling(name, ":~wake")},
+        wait{in_room(as) ? std::string{} : sibling(name, ":~wait")},
+        queue{in_room(as) ? sibling(name, ":~queue") : std::string{}},
+        alive{in_room(as) ? sibling(name, ":~alive") : std::string{}},
+        same_slot{siblings_share_slot(name)},
+        hold{as},
+        permits{so_many} {}
 
   std::string lock;   ///< exactly the user's name
   std::string fence;  ///< the last fence
-  std::string wake;   ///< the list a waiter blocks on
-  std::string wait;   ///< exists while somebody waits
+  std::string wake;   ///< of a mutex: the list a waiter blocks on
+  std::string wait;   ///< of a mutex: exists while somebody waits
+  std::string queue;  ///< of a room: who waits, in the order of arrival
+  std::string alive;  ///< of a room: until when each of them counts as waiting
   bool same_slot;     ///< false: a cluster cannot have this lock, any other deployment can
+  Hold hold;          ///< as what the name is held
+  int permits;        ///< how many hold it at once, if as a permit
+
+  /// The list that a waiter with this token blocks on. In a room each has its own, which makes the order exact.
+  std::string turn(std::string_view token) const {
+    if (!in_room(hold)) return wake;
+    constexpr std::string_view end = "~queue";
+    return queue.substr(0, queue.size() - end.size()).append(token).append(":~turn");
+  }
 
  private:
   static std::string_view checked_name(std::string_view name) {

@@ -99,6 +99,7 @@ struct LeaseState : std::enable_shared_from_this<LeaseState> {
   std::stop_source loss{};
   std::atomic<char const*> loss_reason{"expired"};
   std::atomic<bool> gone{false};               // the server said so: there is nothing to release
+  std::atomic<bool> downgraded{false};         // taken as a writer, held as a reader: the server knows it by its token
   std::atomic<int> loose_copies{0};            // of its ACQUIRE that were never answered and may still be on their way
 
   // The keeper's, under its mutex.

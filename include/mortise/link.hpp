@@ -15,8 +15,8 @@
 #include <mortise/chore.hpp>
 #include <mortise/core.hpp>
 #include <mortise/key_watch.hpp>
-#include <mortise/mutex_scripts.hpp>
 #include <mortise/pool.hpp>
+#include <mortise/wire.hpp>
 
 namespace mortise::inline v1::detail {
 
@@ -82,7 +82,7 @@ class Link final : public Authority {
       auto const now = Clock::now();
       for (auto& chore : batch) {
         // A script the server had forgotten is said in full once; the requests behind it find it there again.
-        auto& in_full = say_in_full_[static_cast<std::size_t>(chore.request.verb)];
+        auto& in_full = say_in_full_[script_index(chore.request)];
         chore.in_full = std::exchange(in_full, false);
         append(*keeper_, chore.request, chore.in_full ? ScriptBy::text : ScriptBy::hash);
         chore.sent = now;
@@ -145,7 +145,7 @@ class Link final : public Authority {
 
   void take_answer(Chore& chore, ReplyView reply) {
     if (is_unknown_script(reply) && !chore.in_full) {
-      say_in_full_[static_cast<std::size_t>(chore.request.verb)] = true;
+      say_in_full_[script_index(chore.request)] = true;
       chore.outcome = Chore::Outcome::unknown_script;
     } else if (reply.is_error()) {
       chore.error = server_error(reply.text(), pool_.endpoint());
@@ -156,7 +156,7 @@ class Link final : public Authority {
     }
   }
 
-  bool looks_again(Chore const& chore) const noexcept { return watch_.attached() && chore.request.verb == Verb::keep; }
+  bool looks_again(Chore const& chore) const noexcept { return watch_.attached() && chore.request.verb == Verb::keep && primitive(chore.request.hold()).one_owner; }
 
   /// A server that refuses is done without: changes are then found at the next renewal.
   void watch_keys(TimePoint deadline, Wake* interrupt) {
@@ -190,7 +190,7 @@ class Link final : public Authority {
 
   Pool pool_;
   std::unique_ptr<Connection> keeper_{};  // the keeper thread's
-  std::array<bool, 3> say_in_full_{};
+  std::array<bool, script_count> say_in_full_{};
   std::atomic<bool> tracking_;
   KeyWatch watch_{};
   std::function<void(std::string const&)> degraded_{};

@@ -12,6 +12,7 @@
 #include <optional>
 #include <stop_token>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,10 +23,14 @@
 namespace mortise::inline v1::detail {
 
 /// First come, first served among the threads of one core: connections grow with the names waited for, not with threads.
+/// Readers alone wait each in a line of their own, with a connection of their own.
 class LocalQueue {
   struct Ticket {
     std::condition_variable called{};
   };
+
+  struct NamedLine;
+  using Lines = std::multimap<std::tuple<std::string_view, Hold>, std::shared_ptr<NamedLine>>;  // by views into their specs
 
   /// The line of one name, while anybody stands in it.
   struct NamedLine final : Line {
@@ -43,6 +48,7 @@ class LocalQueue {
     bool kicked{false};
     std::optional<Error> refused{};
     std::list<Ticket> tickets{};
+    Lines::iterator entry{};
   };
 
  public:
@@ -82,8 +88,6 @@ class LocalQueue {
   bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
  private:
-  using Lines = std::map<std::string_view, std::shared_ptr<NamedLine>>;
-
   std::shared_ptr<NamedLine> line_for(std::shared_ptr<LockSpec const> const& spec);
   void leave(NamedLine& line, std::list<Ticket>::iterator ticket, std::list<Ticket>& grave) noexcept;
   void leave_first(NamedLine& line) noexcept;
@@ -93,7 +97,7 @@ class LocalQueue {
 
   std::mutex mutex_{};
   std::atomic<bool> closed_{false};
-  Lines lines_{};  // by views into their specs
+  Lines lines_{};
   std::vector<std::unique_ptr<Wake>> spare_bells_{};
 };
 
@@ -148,7 +152,8 @@ inline void LocalQueue::close() noexcept {
 }
 
 inline auto LocalQueue::line_for(std::shared_ptr<LockSpec const> const& spec) -> std::shared_ptr<NamedLine> {
-  if (auto const found = lines_.find(spec->name()); found != lines_.end()) return found->second;
+  std::tuple const key{std::string_view{spec->name()}, spec->keys.hold};
+  if (auto const found = lines_.find(key); found != lines_.end() && primitive(spec->keys.hold).one_in_line) return found->second;
   auto line = std::make_shared<NamedLine>(spec);
   if (spare_bells_.empty()) {
     line->bell = std::make_unique<Wake>();
@@ -156,7 +161,7 @@ inline auto LocalQueue::line_for(std::shared_ptr<LockSpec const> const& spec) ->
     line->bell = std::move(spare_bells_.back());
     spare_bells_.pop_back();
   }
-  lines_.emplace(line->spec->name(), line);
+  line->entry = lines_.emplace(std::tuple{std::string_view{line->spec->name()}, spec->keys.hold}, line);
   return line;
 }
 
@@ -191,7 +196,7 @@ inline void LocalQueue::retire(NamedLine& line) noexcept {
     } catch (...) {  // then it is closed
     }
   }
-  lines_.erase(line.spec->name());
+  lines_.erase(line.entry);
 }
 
 }  // namespace mortise::inline v1::detail

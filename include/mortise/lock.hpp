@@ -12,6 +12,7 @@
 #include <mortise/client.hpp>
 #include <mortise/gate.hpp>
 #include <mortise/lease.hpp>
+#include <mortise/taking.hpp>
 
 namespace mortise::inline v1 {
 
@@ -30,37 +31,34 @@ class Lock {
   /// `name`: any bytes, 1 to 512, exactly the key in Redis. Sends nothing. Throws Errc::invalid_option.
   Lock(B& backend, std::string name, LockOptions options = {})
     requires Backend<B>
-      : handle_{detail::Access::handle(backend)},
-        spec_{std::make_shared<detail::LockSpec const>(detail::LockSpec{detail::LockKeys{name}, detail::checked(std::move(options))})},
+      : taking_{backend, detail::LockKeys{name}, std::move(options)},
         gate_{[](detail::Gate*) { return std::make_shared<detail::Gate>(); }} {}
   Lock(Lock const&) = delete;
   Lock& operator=(Lock const&) = delete;
 
-  std::string const& name() const noexcept { return spec_->name(); }
+  std::string const& name() const noexcept { return taking_.name(); }
 
   /// One try, one round trip, within the command timeout. Nothing: somebody else holds it. Throws Error if nobody answers.
-  [[nodiscard]] std::optional<Lease> try_acquire() { return take({}); }
+  [[nodiscard]] std::optional<Lease> try_acquire() { return taking_.once(); }
   /// Waits its turn for as long as the server answers. Throws Error when it is out of reach for ClientOptions::retry_for at
   /// a stretch, or refuses for good.
-  [[nodiscard]] Lease acquire() { return *take({.waits = true, .deadline = detail::never, .cancel = {}}); }
+  [[nodiscard]] Lease acquire() { return taking_.in_turn(); }
   /// The same until `cancel` is requested: then nothing, and no trace at the server.
-  [[nodiscard]] std::optional<Lease> acquire(std::stop_token cancel) {
-    return take({.waits = true, .deadline = detail::never, .cancel = std::move(cancel)});
-  }
+  [[nodiscard]] std::optional<Lease> acquire(std::stop_token cancel) { return taking_.in_turn(std::move(cancel)); }
   /// Waits its turn for at most `timeout`, 50 ms more at the outside; zero or less is one try. Nothing: it was not its turn
   /// by then. Throws Error if the server was out of reach or refused.
   template <class Rep, class Period>
   [[nodiscard]] std::optional<Lease> acquire_for(std::chrono::duration<Rep, Period> timeout) {
-    return within(detail::to_milliseconds(timeout));
+    return taking_.within(detail::to_milliseconds(timeout));
   }
   template <class C, class D>
   [[nodiscard]] std::optional<Lease> acquire_until(std::chrono::time_point<C, D> deadline) {
-    return within(detail::time_left(deadline));
+    return taking_.within(detail::time_left(deadline));
   }
 
   /// acquire(), with the lease kept inside. A second lock() by its holder throws
   /// std::system_error(resource_deadlock_would_occur).
-  void lock() { locked(detail::never, [this] { return take({.waits = true, .deadline = detail::never, .cancel = {}}); }); }
+  void lock() { locked(detail::never, [this] { return taking_.in_turn(); }); }
   [[nodiscard]] bool try_lock() {
     auto const gate = gate_.get();
     return gate->try_enter() && keep(*gate, [this] { return try_acquire(); });
@@ -91,23 +89,13 @@ class Lock {
   Fence fence() const { return lease().fence(); }
 
  private:
-  std::optional<Lease> take(detail::Patience const& patience) {
-    auto const core = handle_->get();
-    auto state = core->take(spec_, patience);
-    if (!state) return std::nullopt;
-    return detail::Access::lease(std::move(state));
-  }
-
-  std::optional<Lease> within(milliseconds timeout) {
-    if (timeout <= milliseconds::zero()) return try_acquire();
-    return take({.waits = true, .deadline = detail::after(handle_->get()->now(), timeout), .cancel = {}});
-  }
+  friend detail::Access;
 
   bool lock_within(milliseconds timeout) {
     if (timeout <= milliseconds::zero()) return try_lock();
     auto const deadline = detail::after(Clock::now(), timeout);
     // At the last moment, too, it stays a wait that ends at its deadline: a try would have the whole command timeout.
-    return locked(deadline, [&] { return within(std::max(detail::remaining(deadline, Clock::now()), milliseconds{1})); });
+    return locked(deadline, [&] { return taking_.within(std::max(detail::remaining(deadline, Clock::now()), milliseconds{1})); });
   }
 
   template <class Acquire>
@@ -130,8 +118,7 @@ class Lock {
     return false;
   }
 
-  std::shared_ptr<detail::CoreHandle> handle_;
-  std::shared_ptr<detail::LockSpec const> spec_;
+  detail::Taking taking_;
   mutable detail::PerProcess<detail::Gate> gate_;
 };
 

@@ -10,4 +10,7 @@
 #include <mortise/lock.hpp>
 #include <mortise/observer.hpp>
 #include <mortise/options.hpp>
+#include <mortise/recursive_lock.hpp>
+#include <mortise/semaphore.hpp>
+#include <mortise/shared_lock.hpp>
 #include <mortise/version.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The three scripts of an exclusive lock, and how a request and its answer look on the wire. docs/protocol.md says why.
+// The three scripts of an exclusive lock, and how a request to them looks on the wire. docs/protocol.md says why.
 #pragma once
 
 #include <array>
@@ -118,7 +118,7 @@ inline Script const& mutex_script(Verb verb) {
 }
 
 /// Gathers one request on the connection.
-inline void append(Connection& connection, Request const& request, ScriptBy by = ScriptBy::hash) {
+inline void append_to_mutex(Connection& connection, Request const& request, ScriptBy by) {
   auto const& keys = *request.keys;
   auto const& script = mutex_script(request.verb);
   if (request.verb == Verb::keep) {
@@ -143,18 +143,6 @@ inline void append(Connection& connection, Request const& request, ScriptBy by =
   connection.argument(request.retention.count());
   connection.argument(request.wait.count());
   if (acquires) connection.argument(request.popped);
-}
-
-/// What the server answered; throws for a reply that none of the scripts gives.
-inline Answer to_answer(Verb verb, ReplyView reply) {
-  if (verb == Verb::keep) return {reply.integer() == 1, 0, {}};
-  Answer answer{reply[0].integer() == 1, reply[1].integer(), {}};
-  if (verb == Verb::acquire) answer.server_time = microseconds{reply[2].integer()};
-  bool const grants = verb == Verb::acquire && answer.yes;
-  auto const in_range = [](std::int64_t value, std::int64_t least) { return value >= least && value < fence_limit; };
-  if (!in_range(answer.value, grants ? 1 : -2) || !in_range(answer.server_time.count(), 0))
-    throw Error{Errc::connection_lost, "protocol error: a number out of range"}.unanswered();
-  return answer;
 }
 
 }  // namespace mortise::inline v1::detail

@@ -18,7 +18,7 @@ struct ServerErrorClass {
 };
 
 /// The replies that locks meet. Sources: redis.io (command and ACL documentation), server.c and acl.c of Redis 6.2 to 8.
-inline constexpr std::array<ServerErrorClass, 19> server_errors{{
+inline constexpr std::array<ServerErrorClass, 20> server_errors{{
     {"NOAUTH", Errc::auth_failed, true, "the server wants a password: give one in the URI or in ClientOptions"},
     {"WRONGPASS", Errc::auth_failed, true, "user name or password is wrong, or the user is disabled"},
     {"NOPERM", Errc::no_permission, true, "grant the right to this ACL user"},
@@ -37,6 +37,7 @@ inline constexpr std::array<ServerErrorClass, 19> server_errors{{
     {"CROSSSLOT", Errc::server_refused, true, "the keys of this lock lie in several slots: a name with '}' needs a {tag} in a cluster"},
     {"UNBLOCKED", Errc::server_refused, false, "the server ended the wait"},
     {"DENIED", Errc::server_refused, true, "the server is in protected mode: set a password or bind addresses"},
+    {"KIND", Errc::server_refused, true, "all who use one name have to agree on what it is: choose another name, or the same number of permits"},
     {"FENCE", Errc::server_refused, true, "the fence counter of this lock has reached 2^53 - 1: delete it once nothing depends on older fences"},
 }};
 

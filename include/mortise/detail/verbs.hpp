@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The three verbs of a lock and their answers as plain data: what is asked, apart from how it travels.
+// The three verbs of every primitive and their answers as plain data: what is asked, apart from how it travels.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include <mortise/detail/primitive.hpp>
 #include <mortise/fence.hpp>
 #include <mortise/key.hpp>
 #include <mortise/time.hpp>
@@ -22,12 +23,15 @@ enum class Verb : std::uint8_t {
 struct Request {
   Verb verb{Verb::acquire};
   LockKeys const* keys{};
-  std::string_view owner{};       ///< a token; for release also "h:<fence>" (pass on) or nothing (nudge)
+  std::string_view owner{};       ///< a token; to release a mutex also "h:<fence>" (pass on) or nothing (nudge)
   milliseconds lease{};           ///< acquire, keep: the TTL; release: the life of a reservation
   Fence fence{};                  ///< keep: the fence of the grant
   milliseconds retention{};       ///< life of the fence counter
-  milliseconds wait{};            ///< acquire: 0 = a try; otherwise, and for a nudge: life of "somebody waits"
-  std::string_view popped{};      ///< acquire: nothing, a popped fence, or "*<µs>" behind a blocking pop
+  milliseconds wait{};            ///< acquire: 0 = a try; otherwise, and for a nudge: how long the waiter counts as waiting
+  std::string_view popped{};      ///< acquire a mutex: nothing, a popped fence, or "*<µs>" behind a blocking pop
+  bool downgrade{false};          ///< keep: a writer goes on as a reader
+
+  Hold hold() const noexcept { return keys->hold; }
 };
 
 /// The answer to a Request. What `value` means depends on the verb.
@@ -39,17 +43,26 @@ struct Answer {
 
 inline Request acquire_request(LockKeys const& keys, std::string_view token, milliseconds lease, milliseconds retention,
                                milliseconds wait, std::string_view popped = {}) noexcept {
-  return {Verb::acquire, &keys, token, lease, {}, retention, wait, popped};
+  return {Verb::acquire, &keys, token, lease, {}, retention, wait, popped, false};
 }
 
 inline Request keep_request(LockKeys const& keys, std::string_view token, milliseconds lease, Fence fence,
                             milliseconds retention) noexcept {
-  return {Verb::keep, &keys, token, lease, fence, retention, {}, {}};
+  return {Verb::keep, &keys, token, lease, fence, retention, {}, {}, false};
 }
 
 inline Request release_request(LockKeys const& keys, std::string_view owner, milliseconds claim, milliseconds retention,
                                milliseconds wait = {}) noexcept {
-  return {Verb::release, &keys, owner, claim, {}, retention, wait, {}};
+  return {Verb::release, &keys, owner, claim, {}, retention, wait, {}, false};
 }
+
+/// Serves whoever waits, if that is possible now, and says when to look again. A room is told in whose name.
+inline Request nudge_request(LockKeys const& keys, std::string_view waiter, milliseconds claim, milliseconds retention,
+                             milliseconds wait) noexcept {
+  return release_request(keys, in_room(keys.hold) ? waiter : std::string_view{}, claim, retention, wait);
+}
+
+/// Whether a nudge was told that its waiter does not wait any more: it has to ask anew.
+inline bool has_lost_place(Request const& nudge, Answer const& answer) noexcept { return in_room(nudge.hold()) && !answer.yes; }
 
 }  // namespace mortise::inline v1::detail
