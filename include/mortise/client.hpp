@@ -2,16 +2,20 @@
 // The Client: thread-safe access to one Redis or Valkey server.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <unistd.h>
 
 #include <mortise/acquisition.hpp>
 #include <mortise/backend.hpp>
+#include <mortise/together_script.hpp>
 #include <mortise/uri.hpp>
 
 namespace mortise::inline v1 {
@@ -63,6 +67,9 @@ class ClientCore final : public Core {
   }
 
   Reached ask(Request const& request, TimePoint deadline) override { return link_->ask(request, deadline); }
+
+  bool in_one_request(std::vector<std::shared_ptr<LockSpec const>> const&) const noexcept override { return options_.replicas == 0; }
+  std::optional<std::size_t> acquire_together(std::vector<std::shared_ptr<LeaseState>> const& leases, std::vector<Grant>& grants) override;
   std::string const& label() const noexcept override { return label_; }
 
  private:
@@ -78,6 +85,8 @@ class ClientCore final : public Core {
       if (auto const told = herald.lock()) told->post(Event::Kind::reconnected, {}, Fence{}, {}, {}, endpoint);
     });
   }
+
+  void undo(std::vector<std::shared_ptr<LeaseState>> const& leases, TimePoint deadline, int copies) noexcept;
 
   static Error closed(LeaseState const& lease) {
     return Error{Errc::closed, "the Client of lock " + printable(lease.name()) + " has gone away"};
@@ -98,6 +107,54 @@ class ClientCore final : public Core {
   std::shared_ptr<Link> const link_;
   LocalQueue queue_{};
 };
+
+// --- below: bodies
+
+inline std::optional<std::size_t> ClientCore::acquire_together(std::vector<std::shared_ptr<LeaseState>> const& leases, std::vector<Grant>& grants) {
+  if (queue_.closed()) throw closed(*leases.front());
+  std::vector<Request> requests;
+  for (auto const& lease : leases)
+    requests.push_back(acquire_request(lease->spec->keys, lease->token.stored(), lease->spec->options.ttl, retention_for(lease->spec->options.ttl), {}));
+  auto const deadline = after(Clock::now(), options_.command_timeout);
+  bool repeated = false;
+  TimePoint sent{};
+  int copies = 0;  // of the request that may be carried out without anybody hearing of it
+  Together together;
+  try {
+    together = link_->with_connection(deadline, repeated, [&](Connection& connection) {
+      ++copies;
+      auto const reply = call_script(connection, deadline, [&](ScriptBy by) {
+        sent = Clock::now();
+        append_together(connection, requests, by);
+      });
+      --copies;
+      return to_together(requests.size(), *reply);
+    });
+  } catch (Error const& error) {
+    bool const refused = !error.in_doubt() && error.errc() != Errc::connection_lost && error.errc() != Errc::timeout;
+    if (refused && copies > 0) --copies;  // an error reply is an answer too
+    if (copies > 0) undo(leases, deadline, copies);
+    throw;
+  }
+  if (together.fences.empty()) {
+    if (copies > 0) undo(leases, deadline, copies);
+    return together.busy;
+  }
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    auto const ttl = leases[i]->spec->options.ttl;
+    grants[i] = Grant{together.fences[i], sent, valid_until(sent, ttl), false, false};
+    leases[i]->may_live_until(after(deadline, ttl));
+    leases[i]->loose_copies.store(copies);
+  }
+  if (std::ranges::all_of(grants, [](Grant const& grant) { return grant.until > Clock::now(); })) return std::nullopt;
+  undo(leases, deadline, copies);
+  throw Error{Errc::timeout, "granted, but its validity was over before it could be used: the TTL is too short for this server"};
+}
+
+inline void ClientCore::undo(std::vector<std::shared_ptr<LeaseState>> const& leases, TimePoint deadline, int copies) noexcept {
+  for (auto const& lease : leases)
+    keeper().settle(lease->spec, lease->token.stored(), after(deadline, lease->spec->options.ttl), copies);
+}
 
 }  // namespace detail
 

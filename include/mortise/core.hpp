@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <mortise/keeper.hpp>
 
@@ -37,6 +38,8 @@ struct Reached {
   bool repeated{false};
 };
 
+class PromisedRoom;
+
 /// The reference-counted heart of a Client, a Quorum or a MemoryBackend: it lives as long as they or any Lease of theirs.
 class Core : public std::enable_shared_from_this<Core> {
  public:
@@ -49,6 +52,13 @@ class Core : public std::enable_shared_from_this<Core> {
 
   /// Takes the lock. No lease: busy when the deadline came, or cancelled. Throws Error.
   std::shared_ptr<LeaseState> take(std::shared_ptr<LockSpec const> const& spec, Patience const& patience);
+
+  /// Takes all of these by one try, or none: then the index of one that is busy. Leases come in the order of the specs.
+  struct Joint {
+    std::vector<std::shared_ptr<LeaseState>> leases{};
+    std::size_t busy{};
+  };
+  Joint take_together(std::vector<std::shared_ptr<LockSpec const>> const& specs);
 
   /// Asks whether the lease still stands. False makes it lost.
   bool confirm(LeaseState& lease) { return prolong(lease, milliseconds{1}); }
@@ -76,6 +86,10 @@ class Core : public std::enable_shared_from_this<Core> {
 
   /// One acquisition: fills the grant, or says why there is none. `lease` gives the token.
   virtual Acquired acquire(LeaseState& lease, Patience const& patience, Grant& grant) = 0;
+  /// Whether these can be asked for in one request, by the next function.
+  virtual bool in_one_request(std::vector<std::shared_ptr<LockSpec const>> const&) const noexcept { return false; }
+  /// One try for all: fills the grants, or gives the index of one that is busy. Throws as acquire() does.
+  virtual std::optional<std::size_t> acquire_together(std::vector<std::shared_ptr<LeaseState>> const&, std::vector<Grant>&) { return std::nullopt; }
   /// One keep or release, said again where that is safe; throws if nobody answers by `deadline`.
   virtual Reached ask(Request const& request, TimePoint deadline) = 0;
   /// The label of new owner tokens.
@@ -91,6 +105,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
  private:
   bool keep(LeaseState& lease, Request const& request);
+  void settle_in(LeaseState& lease, Grant const& grant, PromisedRoom& room, TimePoint began) noexcept;
   void hold(LeaseState& lease, Grant const& grant, bool keep) noexcept;
   void lose(LeaseState& lease, char const* reason) noexcept;
   bool tracks(LeaseState const& lease) const noexcept { return authority_->tracks() && primitive(lease.spec->keys.hold).one_owner; }
@@ -152,11 +167,49 @@ inline std::shared_ptr<LeaseState> Core::take(std::shared_ptr<LockSpec const> co
     herald_->post(kind, spec->name(), Fence{}, now() - began, acquired == Acquired::cancelled ? "cancelled" : "deadline");
     return nullptr;
   }
-  room.for_herald_used = true;
-  room.for_keeper_used = spec->options.renew || grant.brief || tracks(*lease);
-  hold(*lease, grant, room.for_keeper_used);
-  herald_->post(grant.handed_over ? Event::Kind::handed_over : Event::Kind::granted, spec->name(), grant.fence, now() - began);
+  settle_in(*lease, grant, room, began);
   return lease;
+}
+
+/// Granted: looked after from here on.
+inline void Core::settle_in(LeaseState& lease, Grant const& grant, PromisedRoom& room, TimePoint began) noexcept {
+  room.for_herald_used = true;
+  room.for_keeper_used = lease.spec->options.renew || grant.brief || tracks(lease);
+  hold(lease, grant, room.for_keeper_used);
+  herald_->post(grant.handed_over ? Event::Kind::handed_over : Event::Kind::granted, lease.name(), grant.fence, now() - began);
+}
+
+inline Core::Joint Core::take_together(std::vector<std::shared_ptr<LockSpec const>> const& specs) {
+  Joint joint;
+  if (specs.size() == 1 || !in_one_request(specs)) {  // one after the other, and all back if one is busy
+    for (auto const& spec : specs) {
+      if (auto lease = take(spec, {})) {
+        joint.leases.push_back(std::move(lease));
+        continue;
+      }
+      joint.busy = joint.leases.size();
+      for (auto const& taken : joint.leases) abandon(*taken);
+      joint.leases.clear();
+      break;
+    }
+    return joint;
+  }
+  auto const began = now();
+  start();
+  std::vector<std::unique_ptr<PromisedRoom>> rooms;
+  std::vector<Grant> grants(specs.size());
+  for (auto const& spec : specs) {
+    joint.leases.push_back(std::make_shared<LeaseState>(shared_from_this(), spec, OwnerToken::fresh(label())));
+    rooms.push_back(std::make_unique<PromisedRoom>(*keeper_, *herald_));
+  }
+  if (auto const busy = acquire_together(joint.leases, grants)) {
+    herald_->post(Event::Kind::busy, specs[*busy]->name(), Fence{}, now() - began, "deadline");
+    joint.busy = *busy;
+    joint.leases.clear();
+    return joint;
+  }
+  for (std::size_t i = 0; i < specs.size(); ++i) settle_in(*joint.leases[i], grants[i], *rooms[i], began);
+  return joint;
 }
 
 inline void Core::hold(LeaseState& lease, Grant const& grant, bool keep) noexcept {
