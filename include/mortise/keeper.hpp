@@ -47,8 +47,9 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   /// Renews it no more: when this returns, no renewal of this lease will be written.
   void drop(LeaseState& lease) noexcept;
 
-  /// Nudges a name for the waiter with that token. The server said it will be free in `pttl` ms; from then on at least every poll.
-  void watch(Line& line, std::int64_t pttl, std::string const& waiter);
+  /// Nudges a name, which the server said will be free in `pttl` ms; from then on at least every poll. In a room, for the
+  /// waiter with this token.
+  void watch(Line& line, std::int64_t pttl, std::string const& waiter = {});
   void unwatch(Line& line) noexcept;
 
   /// Room to settle a token, kept until it is used or goes. Throws.
