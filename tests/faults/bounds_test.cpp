@@ -111,8 +111,8 @@ TEST_CASE("what a Client, a held lock and a waiter cost is what the documentatio
 TEST_CASE("ten thousand leases of one process are renewed by one thread, and none is lost") {
   RedisServer server;
   Client redis{server.uri()};
-  auto const count = amount("leases", 10'000);
-  constexpr auto ttl = 6s;
+  auto const count = amount("leases", instrumented ? 1000 : 10'000);
+  constexpr auto ttl = 4s;
   std::vector<Lease> leases;
   for (std::int64_t i = 0; i < count; ++i) leases.push_back(Lock{redis, "held " + std::to_string(i), {.ttl = ttl}}.try_acquire().value());
   auto const cpu = support::cpu_time();
@@ -126,7 +126,7 @@ TEST_CASE("ten thousand leases of one process are renewed by one thread, and non
   auto const spent = (support::cpu_time() - cpu) - (support::thread_cpu_time() - own);
   CHECK(std::ranges::all_of(leases, [](auto const& lease) { return lease.held(); }));
   CHECK(shortest > 0ms);
-  CHECK(spent < (Clock::now() - began) / 2);  // a few percent, usually
+  if (!instrumented) CHECK(spent < (Clock::now() - began) / 2);  // a few percent, usually
   CHECK(server.client_list().size() <= 3);
   std::int64_t released = 0;
   for (auto& lease : leases) released += lease.release() ? 1 : 0;

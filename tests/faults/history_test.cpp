@@ -234,7 +234,7 @@ TEST_CASE("whatever goes wrong, there is one holder at a time, fences rise, call
   Setting here{{.append_only = true}};
   {
     Mishaps mishaps{here, shim, log, log_file, dice};
-    auto const end = mortise::Clock::now() + milliseconds{amount("history_ms", 8000)};
+    auto const end = mortise::Clock::now() + milliseconds{amount("history_ms", 7000)};
     while (mortise::Clock::now() < end) mishaps.next();
     here.proxy.stop_swallowing();
     here.proxy.cut_all();  // those that lost a message would stay mute

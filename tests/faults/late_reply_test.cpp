@@ -33,7 +33,7 @@ TEST_CASE("a reply that comes too late never answers the next question") {
   std::int64_t answered = 0;
   std::map<std::string, bool> in_doubt;
   std::optional<Lease> lease;
-  for (std::int64_t i = 0, calls = amount("calls", 1000); i < calls; ++i) {
+  for (std::int64_t i = 0, calls = amount("calls", instrumented ? 400 : 1000); i < calls; ++i) {
     bool const late = dice.in_hundred(20);
     here.proxy.delay(Direction::reply, late ? milliseconds{dice.up_to(45)} : 0ms);
     try {

@@ -17,7 +17,7 @@ using support::wait_until;
 TEST_CASE("a key that is deleted, overwritten or flushed away is a loss within a renewal interval, told in every way") {
   Setting here;
   Client redis{here.proxy.uri()};
-  Lock lock{redis, "name", {.ttl = 9s}};
+  Lock lock{redis, "name", {.ttl = 6s}};
   auto const way = GENERATE(as<std::string>{}, "deleted", "overwritten", "flushed");
   CAPTURE(way);
   auto lease = lock.try_acquire();
@@ -33,7 +33,7 @@ TEST_CASE("a key that is deleted, overwritten or flushed away is a loss within a
   if (way == "overwritten") here.server.command({"SET", "name", "another"});
   if (way == "flushed") here.server.flush_all();
   CHECK(wait_until([&] { return called.load(); }));
-  CHECK(Clock::now() - began < 6s);  // due in 3 s: not by the TTL, which would have ended after 9
+  CHECK(Clock::now() - began < 4s);  // due in 2 s: not by the TTL, which would have ended after 6
   CHECK_FALSE(held_when_called);
   CHECK_FALSE(lease->held());
   CHECK(lease->lost().stop_requested());

@@ -65,7 +65,7 @@ TEST_CASE("when a lease has been taken from the keeper, no renewal of it is bein
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
-      for (std::int64_t i = 0, pairs = amount("drops", 20'000) / 4; i < pairs; ++i) {
+      for (std::int64_t i = 0, pairs = amount("drops", instrumented ? 4000 : 20'000) / 4; i < pairs; ++i) {
         auto const lease = std::make_shared<LeaseState>(nullptr, spec, OwnerToken::fresh("me"));
         keeper->promise();
         lease->validity.begin(mortise::detail::after(authority->now(), 10s));
@@ -88,7 +88,7 @@ TEST_CASE("pairs of grant and release with renewals every 10 ms, cancelled at ra
   CAPTURE(seed);
   auto const threads_before = support::threads_alive();
   auto const descriptors_before = support::open_descriptors();
-  auto const pairs = amount("pairs", 3000);
+  auto const pairs = amount("pairs", instrumented ? 800 : 3000);
   std::atomic<std::int64_t> granted{0};
   std::atomic<std::int64_t> false_losses{0};
   {

@@ -90,6 +90,13 @@ std::optional<mortise::Error> error_of(Call&& call) {
   return std::nullopt;
 }
 
+/// Instrumented builds are slower: they get less to do, and nobody looks at their processor time.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool instrumented = true;
+#else
+inline constexpr bool instrumented = false;
+#endif
+
 /// A number that a longer run may set: the environment variable MORTISE_FAULTS_<what>, or `usual`.
 inline std::int64_t amount(std::string const& what, std::int64_t usual) {
   auto const* const set = std::getenv(("MORTISE_FAULTS_" + what).c_str());

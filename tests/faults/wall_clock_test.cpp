@@ -53,7 +53,7 @@ TEST_CASE("a wall clock that jumps while a client waits, holds, renews and relea
     return std::stoull(answer.substr(6));
   };
   std::uint64_t last = 0;
-  for (auto const jump : {std::chrono::hours{1}, std::chrono::hours{-1}, std::chrono::hours{400 * 24}, std::chrono::hours{-400 * 24}}) {
+  for (auto const jump : {std::chrono::hours{1}, std::chrono::hours{-1}, std::chrono::hours{400 * 24}}) {
     CAPTURE(jump.count());
     auto const fence = asked("acquire");
     CHECK(fence > last);  // also when the clock that is the floor of new fences goes back
