@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# One periodic job on one of many machines: three crontabs fire at the same ticks, `mortise run` lets one of them in, and a
+# record tells who comes late that the tick is done. Each tick runs once.
+# Needs: redis mortise
+# Guards: lock record
+#
+# --without lock     every machine runs the job as it fires.
+# --without record   the machine whose clock is late finds the lock free again, and runs the job a second time.
+set -euo pipefail
+without=
+if [ $# -gt 0 ]; then
+  [ $# -eq 2 ] && [ "$1" = --without ] && [[ $2 == lock || $2 == record ]] || { echo "usage: $0 [--without lock|record]" >&2; exit 64; }
+  without=$2
+fi
+: "${LESSON_FOLDER:?run it by examples/lessons/run.sh}" "${MORTISE_REDIS:?run it by examples/lessons/run.sh}"
+export LESSON_FOLDER without
+ticks=4
+
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+start=$(now_ms)
+export start
+say() { printf '%6d ms  %-6s  %s\n' $((${EPOCHREALTIME/[.,]/} / 1000 - start)) "$1" "$2"; }
+export -f say
+
+# The job, under the lock. It looks for the record of its tick first: the lock alone says that nobody runs it now, not that
+# nobody has. It ends with the record, so that a machine that dies half way leaves the tick to another.
+job() {  # MACHINE TICK
+  if [ "$without" != record ] && grep -qx "done $2" "$LESSON_FOLDER/record" 2>/dev/null; then
+    say "$1" "tick $2: has the lock, and finds the tick recorded: nothing to do"
+    return
+  fi
+  say "$1" "tick $2: runs the job${MORTISE_FENCE:+ with fence $MORTISE_FENCE}"
+  echo "$2 $1" >>"$LESSON_FOLDER/runs"
+  sleep 0.15
+  echo "done $2" >>"$LESSON_FOLDER/record"
+}
+export -f job
+
+machine() {  # NAME LATE_MS
+  local tick code wait
+  for ((tick = 1; tick <= ticks; ++tick)); do
+    wait=$((start + 400 * tick + $2 - $(now_ms)))
+    if ((wait > 0)); then sleep "$(printf '%d.%03d' $((wait / 1000)) $((wait % 1000)))"; fi
+    code=0
+    if [ "$without" = lock ]; then
+      job "$1" "$tick"
+    else
+      mortise run lock:nightly --redis "$MORTISE_REDIS" --ttl 5s -- bash -c 'job "$@"' job "$1" "$tick" 2>/dev/null || code=$?
+      case $code in
+        0) ;;
+        75) say "$1" "tick $tick: busy (exit code 75), skips its turn" ;;
+        *) say "$1" "tick $tick: mortise run ended with $code"; return 1 ;;
+      esac
+    fi
+  done
+}
+
+machine M1 0 & machines=($!)
+machine M2 0 & machines+=($!)
+machine M3 250 & machines+=($!)  # its clock is late
+for each in "${machines[@]}"; do wait "$each"; done
+
+for ((tick = 1; tick <= ticks; ++tick)); do
+  count=$(grep -c "^$tick " "$LESSON_FOLDER/runs" || true)
+  if [ "$count" -ne 1 ]; then
+    echo "not proved: tick $tick ran $count times"
+    exit 1
+  fi
+done
+echo "proved: of $ticks ticks that three machines fired, one of them late, each ran once: the lock kept out who came at the same time, the record who came later"
