@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # `cmake --install`: the headers, the package files for find_package(mortise), and mortise.pc. Nothing of it depends on the
 # architecture, so it goes below share/.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_DATADIR}/cmake/mortise")

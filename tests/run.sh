@@ -13,7 +13,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-packages=(g++ cmake ninja-build pkg-config libhiredis-dev catch2 redis-server libsqlite3-dev libpq-dev)
+packages=(g++ cmake ninja-build pkg-config libhiredis-dev catch2 redis-server libsqlite3-dev libpq-dev
+  postgresql libmariadb-dev mariadb-server-core dpkg-dev file)
 
 usage() {
   sed -n '3,/^$/ { /^set -euo/q; s/^# \{0,1\}//p; }' tests/run.sh
@@ -80,7 +81,9 @@ install() {
   as_root apt-get -q -o DPkg::Lock::Timeout=300 update || echo "apt-get update failed; going on with the lists there are" >&2
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 \
     install --no-install-recommends "${missing[@]}" || return 1
-  if [[ " ${missing[*]} " == *" redis-server "* ]]; then as_root update-rc.d redis-server disable >/dev/null || true; fi
+  for package in redis-server postgresql; do
+    if [[ " ${missing[*]} " == *" $package "* ]]; then as_root update-rc.d "$package" disable >/dev/null || true; fi
+  done
   clean_up
 }
 

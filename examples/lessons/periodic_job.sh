@@ -23,8 +23,8 @@ export start
 say() { printf '%6d ms  %-6s  %s\n' $((${EPOCHREALTIME/[.,]/} / 1000 - start)) "$1" "$2"; }
 export -f say
 
-# The job, under the lock. It looks for the record of its tick first: the lock alone says that nobody runs it now, not that
-# nobody has. It ends with the record, so that a machine that dies half way leaves the tick to another.
+# Each tick has a lock of its own, so that a slow run of one does not cost the next. The job looks for the
+# record of its tick first: the lock alone says that nobody runs it now, not that nobody has. It ends with the record, so that a machine that dies half way leaves the tick to another.
 job() {  # MACHINE TICK
   if [ "$without" != record ] && grep -qx "done $2" "$LESSON_FOLDER/record" 2>/dev/null; then
     say "$1" "tick $2: has the lock, and finds the tick recorded: nothing to do"
@@ -46,7 +46,7 @@ machine() {  # NAME LATE_MS
     if [ "$without" = lock ]; then
       job "$1" "$tick"
     else
-      mortise run lock:nightly --redis "$MORTISE_REDIS" --ttl 5s -- bash -c 'job "$@"' job "$1" "$tick" 2>/dev/null || code=$?
+      mortise run "lock:nightly:$tick" --redis "$MORTISE_REDIS" --ttl 5s -- bash -c 'job "$@"' job "$1" "$tick" 2>/dev/null || code=$?
       case $code in
         0) ;;
         75) say "$1" "tick $tick: busy (exit code 75), skips its turn" ;;

@@ -5,6 +5,7 @@
 #   examples/lessons/run.sh                                all of them, one after the other
 #   examples/lessons/run.sh NAME [--without GUARD]         one; --without takes its guard out, to see what happens then
 #   … --programs DIR    takes the programs from DIR (and mortise from DIR/..) instead of building them first
+#   … --cache DIR       keeps an empty PostgreSQL cluster in DIR, which takes longer to make than to copy
 #   … --must-fail       with --without: succeeds only if the lesson says that nothing was proved
 #
 # Exit code: 0 proved, 1 not proved, 77 skipped because something is not installed (which, is printed), else it failed.
@@ -15,11 +16,12 @@ export LC_ALL=C
 fail() { printf 'run.sh: %s\n' "$*" >&2; exit 2; }
 skip() { printf 'skipped: %s\n' "$*"; exit 77; }
 
-name= without= programs= must_fail=false
+name= without= programs= cache= must_fail=false
 while (($#)); do
   case $1 in
     --without) without=${2:?--without needs the name of a guard}; shift ;;
     --programs) programs=$(cd "${2:?--programs needs a folder}" && pwd); shift ;;
+    --cache) mkdir -p "${2:?--cache needs a folder}" && cache=$(cd "$2" && pwd); shift ;;
     --must-fail) must_fail=true ;;
     -h | --help) sed -n '3,/^$/ { /^set /q; s/^# \{0,1\}//p; }' "$0"; exit 0 ;;
     -*) fail "unknown option $1 (see --help)" ;;
@@ -45,7 +47,7 @@ if [ -z "$name" ]; then
     [ "$file" != "$here/run.sh" ] || continue
     printf '\n--- %s\n' "$each"
     code=0
-    "$0" "$each" ${programs:+--programs "$programs"} || code=$?
+    "$0" "$each" ${programs:+--programs "$programs"} ${cache:+--cache "$cache"} || code=$?
     [ "$code" -eq 0 ] || [ "$code" -eq 77 ] || bad+=1
   done
   exit $((bad > 0))
@@ -78,7 +80,7 @@ trap 'exit 143' TERM
 trap 'exit 129' HUP
 
 launch() {  # SIGNAL LOG COMMAND…
-  # A server whose script was killed is told so by the kernel.
+  # A server whose script was killed ends with it.
   setpriv --pdeathsig KILL "${@:3}" </dev/null >"$2" 2>&1 &
   servers[$!]=$1
   server=$!
@@ -123,8 +125,19 @@ start_postgresql() {
   [ -x "$bin/initdb" ] && [ -x "$bin/postgres" ] && [ -x "$bin/pg_isready" ] ||
     skip 'no PostgreSQL server is installed (package postgresql)'
   folder_for pg
-  (cd "$data" && setpriv "${as[@]}" "$bin/initdb" -D "$data/cluster" -U lesson -A trust --no-sync) >"$folder/initdb.log" 2>&1 ||
-    { cat "$folder/initdb.log" >&2; fail 'initdb failed'; }
+  local made=$cache/$("$bin/postgres" --version | tr -c 'A-Za-z0-9.\n' '_')-$EUID
+  if [ -n "$cache" ] && [ -d "$made" ]; then
+    cp -a "$made" "$data/cluster"
+  else
+    (cd "$data" && setpriv "${as[@]}" "$bin/initdb" -D "$data/cluster" -U lesson -A trust --no-sync) >"$folder/initdb.log" 2>&1 ||
+      { cat "$folder/initdb.log" >&2; fail 'initdb failed'; }
+    # Another lesson may be at it just now: the whole folder comes into its place at once, or not at all.
+    if [ -n "$cache" ]; then
+      cp -a "$data/cluster" "$made.$$"
+      mv -nT "$made.$$" "$made" 2>/dev/null || true
+      rm -rf "$made.$$"
+    fi
+  fi
   launch INT "$folder/postgres.log" env -C "$data" \
     setpriv "${as[@]}" --pdeathsig KILL "$bin/postgres" -D "$data/cluster" -k "$data" -c listen_addresses= -c fsync=off
   until_it_answers PostgreSQL "$folder/postgres.log" "$bin/pg_isready" -q -h "$data" -U lesson -d postgres

@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# pkg_config.sh SOURCE PROGRAM: compiles one file with what pkg-config says of mortise and nothing else, and runs it.
+# pkg_config.sh PROGRAM SOURCE…: compiles files with what pkg-config says of mortise and nothing else, and runs the program.
 set -eu
-mkdir -p "$(dirname "$2")"
+program=$1
+shift
+mkdir -p "$(dirname "$program")"
 # The flags are several words.
 # shellcheck disable=SC2046
-"$CXX" -std=c++20 "$1" -o "$2" $("$PKG_CONFIG" --cflags --libs mortise)
-"$2"
+"$CXX" -std=c++20 "$@" -o "$program" $("$PKG_CONFIG" --cflags --libs mortise)
+"$program"

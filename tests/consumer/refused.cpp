@@ -3,10 +3,13 @@
 #include <mortise/mortise.hpp>
 
 #include <iostream>
+#include <string>
+
+std::string name_of_the_lock();  // in second.cpp
 
 int main() {
   mortise::Client redis{"redis://127.0.0.1:1"};
-  mortise::Lock lock{redis, "lock:consumer"};
+  mortise::Lock lock{redis, name_of_the_lock()};
   try {
     auto lease = lock.try_acquire();
     std::cerr << "a lock " << (lease ? "granted" : "refused") << " where there is no server\n";

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+# `cpack -G DEB` in the build tree: libmortise-dev (headers and package files, for every architecture) and mortise (the
+# command, with the libraries it was linked with).
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "the mortise authors <mortise@localhost>")
+set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_COMPONENTS_ALL development)
+if(TARGET mortise-command)
+  list(APPEND CPACK_COMPONENTS_ALL command)
+endif()
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmortise-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libhiredis-dev")
+set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME mortise)
+set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_COMMAND_PACKAGE_SHLIBDEPS ON)
+set(CPACK_STRIP_FILES ON)
+include(CPack)
