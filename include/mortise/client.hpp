@@ -153,7 +153,7 @@ inline std::optional<std::size_t> ClientCore::acquire_together(std::vector<std::
 
 inline void ClientCore::undo(std::vector<std::shared_ptr<LeaseState>> const& leases, TimePoint deadline, int copies) noexcept {
   for (auto const& lease : leases)
-    keeper().settle(lease->spec, lease->token.stored(), after(deadline, lease->spec->options.ttl), copies);
+    keeper().settle(*lease, after(deadline, lease->spec->options.ttl), copies);
 }
 
 }  // namespace detail

@@ -199,7 +199,8 @@ inline Core::Joint Core::take_together(std::vector<std::shared_ptr<LockSpec cons
   std::vector<std::unique_ptr<PromisedRoom>> rooms;
   std::vector<Grant> grants(specs.size());
   for (auto const& spec : specs) {
-    joint.leases.push_back(std::make_shared<LeaseState>(shared_from_this(), spec, OwnerToken::fresh(label())));
+    auto const& lease = joint.leases.emplace_back(std::make_shared<LeaseState>(shared_from_this(), spec, OwnerToken::fresh(label())));
+    lease->unsettled = keeper_->room_to_settle(spec, lease->token.stored());
     rooms.push_back(std::make_unique<PromisedRoom>(*keeper_, *herald_));
   }
   if (auto const busy = acquire_together(joint.leases, grants)) {

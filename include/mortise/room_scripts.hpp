@@ -31,6 +31,12 @@ local function purge() -- whose lease is over is not there any more. Begins with
   redis.call('ZREMRANGEBYSCORE', L, '-inf', now)
   if redis.call('ZCARD', L) == 1 then redis.call('DEL', L) end -- and an empty room is no room
 end
+local function another_type() -- so it was taken over. Begins with a write that needs no memory, too
+  local first = redis.pcall('ZREMRANGEBYSCORE', L, '-inf', now)
+  if type(first) ~= 'table' then return nil, false end
+  local wrong = string.find(first.err, 'WRONGTYPE', 1, true)
+  return not wrong and first or nil, wrong
+end
 local function in_use() return redis.call('ZRANGE', L, -1, -1)[1] end
 
 local function next_fence() -- nil at 2^53 - 1 and beyond, where a double no longer counts by one
@@ -125,6 +131,8 @@ return {0, next_end(), us}
 )lua";
 
 inline constexpr std::string_view room_keep_lua = R"lua(-- KEEP   1 in, for at least ms from now | 0 lost
+local failed, lost = another_type()
+if failed or lost then return failed or 0 end
 purge()
 local member = me
 if kind == 'w' and not redis.call('ZSCORE', L, me) then member = 'r:' .. token end -- it has been downgraded
@@ -144,6 +152,12 @@ return 1
 
 inline constexpr std::string_view room_release_lua = R"lua(-- RELEASE   wait_ms > 0: a NUDGE, the token goes on waiting
 -- {1, ms until somebody may be out} done, or waiting still | {0, the same} the token is neither in nor in line
+local failed, lost = another_type()
+if failed then return failed end
+if lost and wait == 0 then
+  leave_line(me)
+  return {0, -1}
+end
 purge()
 local known
 if wait > 0 then

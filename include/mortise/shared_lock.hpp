@@ -147,10 +147,12 @@ class SharedLock {
 
   static TimePoint by(milliseconds timeout) noexcept { return detail::after(Clock::now(), std::max(timeout, milliseconds::zero())); }
 
+  /// A timeout that is over already is a try, but a try by whoever is inside is refused like a wait.
   bool enter(detail::Taking const& taking, Enter way, TimePoint deadline) {
     auto const gate = gate_.get();
     gate->refuse_if_inside();
-    auto lease = deadline == detail::never ? std::optional{taking.in_turn()} : taking.within(detail::remaining(deadline, Clock::now()));
+    auto const rest = detail::remaining(deadline, Clock::now());
+    auto lease = deadline == detail::never ? std::optional{taking.in_turn()} : taking.within(rest);
     return lease && ((*gate).*way)(*std::move(lease), deadline);
   }
   bool try_enter(detail::Taking const& taking, Enter way) {

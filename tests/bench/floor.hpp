@@ -13,7 +13,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include <mortise/mutex_scripts.hpp>
+#include <mortise/wire.hpp>
 
 namespace bench {
 

@@ -21,6 +21,7 @@ constexpr Measurement measurements[] = {
     {"footprint", bench::footprint},
     {"pair", bench::pair},
     {"handoff", bench::handoff},
+    {"rooms", bench::rooms},
     {"threads", bench::threads_of_a_client},
     {"renewal", bench::renewal},
     {"others", bench::others},
@@ -28,7 +29,7 @@ constexpr Measurement measurements[] = {
 
 int usage() {
   std::cerr << "usage: mortise-bench --port N --socket PATH [--quick] [--csv FILE] [--others FOLDER]\n"
-               "       [footprint|pair|handoff|threads|renewal|others]...\n"
+               "       [footprint|pair|handoff|rooms|threads|renewal|others]...\n"
                "All data of the Redis server on 127.0.0.1:N, which also listens at PATH, is deleted.\n";
   return 64;
 }

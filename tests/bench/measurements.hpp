@@ -22,6 +22,8 @@ struct Setting {
 std::vector<Table> pair(Setting const& setting);
 /// From owner to owner on one contended lock: how long it takes, how many a second, how many commands, how fair.
 std::vector<Table> handoff(Setting const& setting);
+/// Readers, writers and permits: how long each side waits, and what it sends.
+std::vector<Table> rooms(Setting const& setting);
 /// Many held leases: what keeping them costs, and whether any is late.
 std::vector<Table> renewal(Setting const& setting);
 /// Pairs a second of many threads that share a Client.

@@ -4,7 +4,7 @@
 # output, a CSV file, and plots of it.
 #
 #   tests/bench/run.sh [--quick] [--csv FILE] [--plots FOLDER] [--program FILE]
-#                      [footprint|pair|handoff|threads|renewal|others|compile]...
+#                      [footprint|pair|handoff|rooms|threads|renewal|others|compile]...
 #
 #   others            redis-py (python3-redis) and node-redlock (by npm), where they are installed or can be
 #
@@ -30,12 +30,12 @@ while (($#)); do
     --csv) csv=${2:?--csv needs a file} && shift ;;
     --plots) plots=${2:?--plots needs a folder} && shift ;;
     --program) program=${2:?--program needs a file} && shift ;;
-    footprint | pair | handoff | threads | renewal | others | compile) wanted+=("$1") ;;
+    footprint | pair | handoff | rooms | threads | renewal | others | compile) wanted+=("$1") ;;
     *) fail 'usage: see the head of this file' ;;
   esac
   shift
 done
-((${#wanted[@]})) || wanted=(footprint pair handoff threads renewal others compile)
+((${#wanted[@]})) || wanted=(footprint pair handoff rooms threads renewal others compile)
 
 mkdir -p "$(dirname "$csv")"
 rm -f "$csv"

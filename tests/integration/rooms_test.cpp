@@ -277,6 +277,21 @@ TEST_CASE("a replica refuses to renew and to release a permit, instead of callin
   CHECK(error_of([&] { return lease.release(); })->errc() == Errc::server_refused);
 }
 
+TEST_CASE("a room whose key was overwritten by a foreign hand is lost, and who waits is told that it is none") {
+  LockServer redis;
+  Client client{redis.unix_uri()};
+  Client other{redis.unix_uri()};
+  auto reader = SharedLock{client, "lock"}.acquire_shared();
+  auto second = SharedLock{client, "lock"}.acquire_shared();
+  Waiting writer{[&] { return errc_of([&] { return SharedLock{other, "lock"}.acquire(); }); }};
+  REQUIRE(redis.has_blocked(1));
+  redis.set("lock", "foreign");
+  CHECK_FALSE(reader.confirm());
+  CHECK_FALSE(second.release());
+  CHECK(writer.get() == Errc::wrong_type);
+  CHECK(redis.get("lock") == "foreign");
+}
+
 TEST_CASE("with replicas to confirm, a handed-over permit is confirmed too") {
   LockServer redis;
   LockServer replica;

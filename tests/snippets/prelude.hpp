@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mutex>
+#include <shared_mutex>
 #include <stop_token>
 #include <string_view>
 
