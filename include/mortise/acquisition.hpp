@@ -68,7 +68,7 @@ class Acquisition {
   std::string const& token() const noexcept { return lease_.token.stored(); }
   milliseconds ttl() const noexcept { return lease_.spec->options.ttl; }
   Primitive how() const noexcept { return primitive(keys().hold); }
-  milliseconds brief_lease() const noexcept { return how().claims ? std::min(ttl(), handoff_lease) : claim_time; }
+  milliseconds brief_lease() const noexcept { return how().claims ? std::min(ttl(), handoff_lease) : turn_time; }
   milliseconds retention() const noexcept { return retention_for(ttl()); }
   bool doubtful() const noexcept { return copies_ > 0 || in_line_; }
   /// One request may end a little after the deadline of the whole: a grant that comes then still counts.
@@ -206,7 +206,7 @@ inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped 
   doubt_until_ = std::max(doubt_until_, after(Clock::now(), brief_lease()));
   if (!element) return {};
   if (!how().claims) {
-    doubt_until_ = std::max(doubt_until_, after(Clock::now(), waiting_life + claim_time));
+    doubt_until_ = std::max(doubt_until_, after(Clock::now(), waiting_life + turn_time));
     if ((*element)->is_error()) throw server_error((*element)->text(), connection.endpoint());
     return {.answered = true, .claim = (*element)->is_array() ? to_turn((**element)[1].text()) : Answer{}, .received = Clock::now()};
   }

@@ -14,12 +14,12 @@
 
 namespace mortise::inline v1::detail {
 
-inline constexpr std::string_view room_lua = R"lua(-- ROOM   KEYS room fence queue alive   ARGV token kind permits ms floor retention wait_ms claim fence downgrade
+inline constexpr std::string_view room_lua = R"lua(-- ROOM   KEYS room fence queue alive   ARGV token kind permits ms floor retention wait_ms turn_ms fence downgrade
 --   room     zset: '<kind>:<token>' -> end of its lease, ms; and what the room is -> inf
 --   queue    zset: '<kind>:<token>' -> order of arrival;   alive: the same -> until when it counts as waiting, ms
 --   kind     r reader, w writer, p permit;   permits: how many, 0 for readers and writers
 local L, F, Q, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, kind, permits, ms, wait, claim = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local token, kind, permits, ms, wait, turn_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local me = kind .. ':' .. token
 local what = permits > 0 and ARGV[3] .. ' permits' or 'readers and writers'
 local T = redis.call('TIME')
@@ -88,7 +88,7 @@ local function wait_in_line()
   end
 end
 
-local function serve() -- whoever comes first, and all behind who may be in with it, are in: for the time of a claim
+local function serve() -- whoever comes first, and all behind who may be in with it, are in, for a short lease to begin with
   for _, dead in ipairs(redis.call('ZRANGEBYSCORE', A, '-inf', now)) do leave_line(dead) end
   while true do
     local head = redis.call('ZRANGE', Q, 0, 0)[1]
@@ -99,10 +99,10 @@ local function serve() -- whoever comes first, and all behind who may be in with
     else
       if not admits(k) or k ~= 'r' and not next_fence() then return end
       leave_line(head)
-      hold(head, claim)
+      hold(head, turn_ms)
       local turn = turn_of(string.sub(head, 3))
       redis.call('RPUSH', turn, whole(fence_for(k)) .. ' ' .. whole(us))
-      redis.call('PEXPIRE', turn, claim)
+      redis.call('PEXPIRE', turn, turn_ms)
     end
   end
 end
@@ -203,7 +203,7 @@ inline void append_to_room(Connection& connection, Request const& request, Scrip
   connection.argument(static_cast<std::int64_t>(wall_microseconds()));
   connection.argument(request.retention.count());
   connection.argument(request.wait.count());
-  connection.argument(claim_time.count());
+  connection.argument(turn_time.count());
   connection.argument(static_cast<std::int64_t>(request.fence.value));
   connection.argument(request.downgrade ? "1" : "");
 }

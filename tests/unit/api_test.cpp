@@ -30,6 +30,9 @@ using mortise::FencingCounter;
 using mortise::Lease;
 using mortise::Lock;
 using mortise::LockOptions;
+using mortise::RecursiveLock;
+using mortise::Semaphore;
+using mortise::SharedLock;
 using std::chrono::milliseconds;
 
 namespace {
@@ -138,6 +141,30 @@ static_assert(has_signature<std::optional<Lease> (L::*)(Minutes)>(&L::acquire_fo
 static_assert(has_signature<std::optional<Lease> (L::*)(Point)>(&L::acquire_until<std::chrono::system_clock, milliseconds>));
 static_assert(has_signature<bool (L::*)(Minutes)>(&L::try_lock_for<double, std::ratio<60>>));
 static_assert(has_signature<bool (L::*)(Point)>(&L::try_lock_until<std::chrono::system_clock, milliseconds>));
+
+// SharedLock
+using S = SharedLock<Client>;
+static_assert(std::is_same_v<SharedLock<>, S> && neither_copied_nor_moved<S>);
+static_assert(std::is_same_v<decltype(SharedLock{std::declval<Client&>(), "name", {.ttl = 10s}}), S>);
+static_assert(has_signature<std::optional<Lease> (S::*)()>(&S::try_acquire) && has_signature<std::optional<Lease> (S::*)()>(&S::try_acquire_shared));
+static_assert(has_overload<Lease (S::*)()>(&S::acquire) && has_overload<Lease (S::*)()>(&S::acquire_shared));
+static_assert(has_overload<std::optional<Lease> (S::*)(std::stop_token)>(&S::acquire_shared));
+static_assert(has_signature<std::optional<Lease> (S::*)(Minutes)>(&S::acquire_for<double, std::ratio<60>>));
+static_assert(has_signature<std::optional<Lease> (S::*)(Minutes)>(&S::acquire_shared_for<double, std::ratio<60>>));
+static_assert(has_signature<std::optional<Lease> (S::*)(Point)>(&S::acquire_shared_until<std::chrono::system_clock, milliseconds>));
+static_assert(has_signature<void (S::*)()>(&S::lock_shared) && has_signature<bool (S::*)()>(&S::try_lock_shared));
+static_assert(has_signature<bool (S::*)(Minutes)>(&S::try_lock_shared_for<double, std::ratio<60>>));
+static_assert(has_signature<bool (S::*)(Point)>(&S::try_lock_shared_until<std::chrono::system_clock, milliseconds>));
+static_assert(has_signature<void (S::*)() noexcept>(&S::unlock) && has_signature<void (S::*)() noexcept>(&S::unlock_shared));
+
+// Semaphore, RecursiveLock
+static_assert(std::is_same_v<Semaphore<>, Semaphore<Client>> && neither_copied_nor_moved<Semaphore<>>);
+static_assert(std::is_same_v<decltype(Semaphore{std::declval<Client&>(), "name", 3, {.ttl = 10s}}), Semaphore<Client>>);
+static_assert(std::is_constructible_v<Semaphore<>, Client&, std::string, int> && !std::is_constructible_v<Semaphore<>, Client&, std::string>);
+static_assert(has_signature<std::optional<Lease> (Semaphore<>::*)()>(&Semaphore<>::try_acquire));
+static_assert(std::is_same_v<RecursiveLock<>, RecursiveLock<Client>> && neither_copied_nor_moved<RecursiveLock<>>);
+static_assert(has_signature<void (RecursiveLock<>::*)()>(&RecursiveLock<>::lock) && has_signature<void (RecursiveLock<>::*)() noexcept>(&RecursiveLock<>::unlock));
+static_assert(has_signature<Lease const& (RecursiveLock<>::*)() const>(&RecursiveLock<>::lease));
 
 // FencingCounter, FenceGate, fenced_set
 static_assert(std::is_constructible_v<FencingCounter, Client&, std::string>);

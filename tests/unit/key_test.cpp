@@ -14,6 +14,7 @@
 #include "support/catch.hpp"
 
 using mortise::detail::guard_key;
+using mortise::detail::Hold;
 using mortise::detail::LockKeys;
 using support::contains;
 
@@ -41,7 +42,10 @@ unsigned slot(std::string_view key) {
   return crc16(key.substr(open + 1, close - open - 1)) & 0x3FFFU;
 }
 
-std::vector<std::string> siblings(LockKeys const& keys) { return {keys.fence, keys.wake, keys.wait}; }
+std::vector<std::string> siblings(LockKeys const& keys) {
+  LockKeys const room{keys.lock, Hold::reader};
+  return {keys.fence, keys.wake, keys.wait, room.queue, room.alive, room.turn("host:1#0")};
+}
 
 std::optional<LockKeys> allowed(std::string const& name) {
   try {
@@ -105,6 +109,13 @@ TEST_CASE("a name with a tag gets a double colon, any other is wrapped to become
   CHECK(keys.wake == stem + "wake");
   CHECK(keys.wait == stem + "wait");
   CHECK(guard_key(row.name) == stem + "guard");
+  CHECK(keys.turn("host:1#0") == keys.wake);
+  LockKeys const room{row.name, Hold::permit, 3};
+  CHECK(room.fence == row.fence);
+  CHECK(room.queue == stem + "queue");
+  CHECK(room.alive == stem + "alive");
+  CHECK(room.turn("host:1#0") == stem.substr(0, stem.size() - 1) + "host:1#0:~turn");
+  CHECK(room.same_slot == row.same_slot);
 }
 
 TEST_CASE("no two locks share a key, no sibling is an allowed name, and the slots agree") {

@@ -13,6 +13,7 @@ namespace mortise::inline v1::detail {
 inline constexpr milliseconds handoff_lease{2000};            // the lease of a one-hop grant until KEEP has lengthened it
 inline constexpr milliseconds longest_first_keep_delay{50};   // … which a lock held for less than this does not need
 inline constexpr milliseconds claim_time{500};                // how long a reservation waits for its waiter
+inline constexpr milliseconds turn_time{1000};                // the lease of a waiter that a room let in, until KEEP has lengthened it
 inline constexpr milliseconds nudge_poll{1000};               // at least so often a name that is waited for is looked at
 inline constexpr milliseconds waiting_life{3 * 1000};         // "somebody waits" outlives three missed polls
 inline constexpr milliseconds fence_retention{7LL * 24 * 3600 * 1000};
