@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <mortise/keeper.hpp>
+#include <mortise/promised_room.hpp>
 
 namespace mortise::inline v1::detail {
 
@@ -37,8 +38,6 @@ struct Reached {
   TimePoint sent{};
   bool repeated{false};
 };
-
-class PromisedRoom;
 
 /// The reference-counted heart of a Client, a Quorum or a MemoryBackend: it lives as long as they or any Lease of theirs.
 class Core : public std::enable_shared_from_this<Core> {
@@ -117,33 +116,6 @@ class Core : public std::enable_shared_from_this<Core> {
 };
 
 // --- below: bodies
-
-/// Room that was promised by keeper and herald, given back unless it is used.
-class PromisedRoom {
- public:
-  PromisedRoom(Keeper& keeper, Herald& herald) : keeper_{keeper}, herald_{herald} {
-    herald_.promise();
-    try {
-      keeper_.promise();
-    } catch (...) {
-      herald_.take_back_promise();
-      throw;
-    }
-  }
-  PromisedRoom(PromisedRoom const&) = delete;
-  PromisedRoom& operator=(PromisedRoom const&) = delete;
-  ~PromisedRoom() {
-    if (!for_keeper_used) keeper_.take_back_promise();
-    if (!for_herald_used) herald_.take_back_promise();
-  }
-
-  bool for_keeper_used{false};
-  bool for_herald_used{false};
-
- private:
-  Keeper& keeper_;
-  Herald& herald_;
-};
 
 inline std::shared_ptr<LeaseState> Core::take(std::shared_ptr<LockSpec const> const& spec, Patience const& patience) {
   auto const began = now();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "setting.hpp"
+#include "support/catch.hpp"
 #include "support/check_history.hpp"
 
 using namespace faults;
