@@ -89,7 +89,7 @@ mutant "held() is true while the release is on its way" core.hpp \
 mutant "a release does not end the renewal" core.hpp \
   's/(auto const deadline = after\(now\(\), command_timeout_\);\n)  keeper_->drop\(lease\);/$1/' faults/no_late_renewal_test.cpp '*'
 mutant "a release does not wait for the renewal being written" keeper.hpp \
-  's/written_\.wait\(lock, \[this, write = writes_\][^;]*;/;/' faults/no_late_renewal_test.cpp 'when a lease*'
+  's/written_\.wait\(lock, \[this, write = writes_\].*?\}\);/;/s' faults/no_late_renewal_test.cpp 'when a lease*'
 mutant "a forked child uses its parent's core" detail/process.hpp \
   's/if \(slot->generation == process_generation\(\)\) \[\[likely\]\] return slot->value;/return slot->value;/' faults/fork_test.cpp 'parent and*,however*'
 mutant "a forked child owns its parent's leases" lease.hpp \
@@ -173,7 +173,7 @@ for i in "${!names[@]}"; do
     else
       result="DOES NOT COMPILE: $(grep -m1 error "$scratch/errors" || true)"
     fi
-  elif timeout -k 5 150 "$scratch/mutated" "${cases[i]}" -r xml >"$scratch/report" 2>&1; then
+  elif (timeout -k 5 150 "$scratch/mutated" "${cases[i]}" -r xml) >"$scratch/report" 2>&1; then
     result="NOBODY"
   else
     # The first test case with a failure, or the one in which the program ended.

@@ -88,7 +88,7 @@ TEST_CASE("plays a process that draws one token", "[.role]") {
 
 TEST_CASE("processes that start in the same moment draw different tokens") {
   std::set<std::string> tokens;
-  auto const processes = amount("processes", 40);
+  auto const processes = amount("processes", instrumented ? 20 : 40);
   for (std::int64_t started = 0; started < processes; started += 20) {
     std::deque<ChildProcess> batch;
     for (int i = 0; i < 20; ++i) batch.emplace_back(playing("token", {}));
