@@ -87,6 +87,16 @@ install() {
   clean_up
 }
 
+# An emulator of DynamoDB for one of the lessons, where npm and a node that is new enough are there; without it that lesson is skipped.
+fetch_dynalite() {
+  local folder=$PWD/build/node
+  export MORTISE_NODE_MODULES=${MORTISE_NODE_MODULES:-$folder/node_modules}
+  if [[ -e $MORTISE_NODE_MODULES/dynalite ]] || ! command -v npm >/dev/null || ! command -v node >/dev/null; then return 0; fi
+  mkdir -p "$folder"
+  timeout 120 npm install --prefix "$folder" --silent --no-fund --no-audit --ignore-scripts dynalite@4.0.0 >/dev/null 2>&1 ||
+    echo "npm has no dynalite for us; going on without" >&2
+}
+
 build_and_test() {
   local preset=$1 run=()
   # ThreadSanitizer of older compilers does not know the address layout of newer kernels.
@@ -166,6 +176,7 @@ if command -v ccache >/dev/null; then
 fi
 
 install "${packages[@]}"
+fetch_dynalite
 
 summary=()
 failed=false

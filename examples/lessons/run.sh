@@ -107,15 +107,26 @@ folder_for() {
   [ ${#as[@]} -eq 0 ] || chown nobody "$folder/$1"
 }
 
-start_redis() {
-  local binary
+launch_redis() {  # NAME
+  local binary client
   binary=$(command -v redis-server || command -v valkey-server) || skip 'no Redis server is installed (package redis-server)'
-  launch TERM "$folder/redis.log" \
-    "$binary" --port 0 --save '' --appendonly no --unixsocket "$folder/redis.sock" --dir "$folder" --daemonize no
-  local client
   client=$(command -v redis-cli || command -v valkey-cli) || skip 'redis-cli is not installed (package redis-tools)'
-  until_it_answers Redis "$folder/redis.log" "$client" -s "$folder/redis.sock" ping
+  launch TERM "$folder/$1.log" \
+    "$binary" --port 0 --save '' --appendonly no --unixsocket "$folder/$1.sock" --dir "$folder" --daemonize no
+  until_it_answers Redis "$folder/$1.log" "$client" -s "$folder/$1.sock" ping
+}
+start_redis() {
+  launch_redis redis
   export MORTISE_REDIS="unix://$folder/redis.sock"
+}
+start_nodes() {  # of a quorum
+  local each
+  LESSON_NODES=
+  for each in node0 node1 node2 node3 node4; do
+    launch_redis "$each"
+    LESSON_NODES+="${LESSON_NODES:+ }unix://$folder/$each.sock"
+  done
+  export LESSON_NODES
 }
 
 start_postgresql() {
@@ -193,7 +204,7 @@ build() {
   g++ "${flags[@]}" "$1" -o "$2" "${libraries[@]}"
 }
 
-for store in redis postgresql mariadb dynalite; do
+for store in redis nodes postgresql mariadb dynalite; do
   if needs "$store"; then "start_$store"; fi
 done
 mkdir "$folder/scratch"

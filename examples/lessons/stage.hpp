@@ -198,6 +198,8 @@ class Play {
   std::string redis() const { return store("MORTISE_REDIS", "Redis (Debian: redis-server)"); }
   std::string postgres() const { return store("LESSON_POSTGRES", "PostgreSQL (Debian: postgresql)"); }
   std::string mariadb() const { return store("LESSON_MARIADB", "MariaDB (Debian: mariadb-server-core)"); }
+  /// Independent servers of a quorum, separated by spaces.
+  std::string nodes() const { return store("LESSON_NODES", "five Redis servers (Debian: redis-server)"); }
   std::string folder() const { return store("LESSON_FOLDER", "a scratch folder"); }
 
  private:
