@@ -17,8 +17,7 @@ fi
 export LESSON_FOLDER without
 ticks=4
 
-now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
-start=$(now_ms)
+start=$((${EPOCHREALTIME/[.,]/} / 1000))
 export start
 say() { printf '%6d ms  %-6s  %s\n' $((${EPOCHREALTIME/[.,]/} / 1000 - start)) "$1" "$2"; }
 export -f say
@@ -37,28 +36,53 @@ job() {  # MACHINE TICK
 }
 export -f job
 
-machine() {  # NAME LATE_MS
-  local tick code wait
-  for ((tick = 1; tick <= ticks; ++tick)); do
-    wait=$((start + 400 * tick + $2 - $(now_ms)))
-    if ((wait > 0)); then sleep "$(printf '%d.%03d' $((wait / 1000)) $((wait % 1000)))"; fi
-    code=0
-    if [ "$without" = lock ]; then
-      job "$1" "$tick"
-    else
-      mortise run "lock:nightly:$tick" --redis "$MORTISE_REDIS" --ttl 5s -- bash -c 'job "$@"' job "$1" "$tick" 2>/dev/null || code=$?
-      case $code in
-        0) ;;
-        75) say "$1" "tick $tick: busy (exit code 75), skips its turn" ;;
-        *) say "$1" "tick $tick: mortise run ended with $code"; return 1 ;;
-      esac
-    fi
+await() {  # FILE…: all of them are there
+  local file i
+  for file; do
+    for ((i = 0; i < 2000; ++i)); do
+      [ ! -e "$LESSON_FOLDER/$file" ] || continue 2
+      sleep 0.01
+    done
+    echo "waited in vain for $file"
+    return 1
   done
 }
 
-machine M1 0 & machines=($!)
-machine M2 0 & machines+=($!)
-machine M3 250 & machines+=($!)  # its clock is late
+fire() {  # MACHINE TICK
+  local code=0
+  if [ "$without" = lock ]; then
+    job "$1" "$2"
+  else
+    mortise run "lock:nightly:$2" --redis "$MORTISE_REDIS" --ttl 5s -- bash -c 'job "$@"' job "$1" "$2" 2>/dev/null || code=$?
+    case $code in
+      0) ;;
+      75) say "$1" "tick $2: busy (exit code 75), skips its turn"; return ;;
+      *) say "$1" "tick $2: mortise run ended with $code"; return 1 ;;
+    esac
+  fi
+  : >"$LESSON_FOLDER/over.$2"
+}
+
+# Two whose clocks agree fire together; the third one's is late, and it fires when the tick is over.
+punctual() {  # NAME
+  local tick
+  for ((tick = 1; tick <= ticks; ++tick)); do
+    : >"$LESSON_FOLDER/$1.$tick"
+    await M1.$tick M2.$tick
+    fire "$1" $tick
+  done
+}
+late() {  # NAME
+  local tick
+  for ((tick = 1; tick <= ticks; ++tick)); do
+    await over.$tick
+    fire "$1" $tick
+  done
+}
+
+punctual M1 & machines=($!)
+punctual M2 & machines+=($!)
+late M3 & machines+=($!)
 for each in "${machines[@]}"; do wait "$each"; done
 
 for ((tick = 1; tick <= ticks; ++tick)); do
