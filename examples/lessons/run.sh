@@ -16,7 +16,7 @@ export LC_ALL=C
 fail() { printf 'run.sh: %s\n' "$*" >&2; exit 2; }
 skip() { printf 'skipped: %s\n' "$*"; exit 77; }
 
-name= without= programs= cache= must_fail=false
+name='' without='' programs='' cache='' must_fail=false
 while (($#)); do
   case $1 in
     --without) without=${2:?--without needs the name of a guard}; shift ;;
@@ -42,9 +42,9 @@ needs_of() { sed -n 's/^\(\/\/\|#\) Needs: //p' "$1"; }
 
 if [ -z "$name" ]; then
   declare -i bad=0
-  for file in $(grep -l '^\(//\|#\) Needs: ' "$here"/*.{cpp,sh,mjs}); do
+  mapfile -t files < <(grep -l '^\(//\|#\) Needs: ' "$here"/*.{cpp,sh,mjs})
+  for file in "${files[@]}"; do
     each=$(basename "${file%.*}")
-    [ "$file" != "$here/run.sh" ] || continue
     printf '\n--- %s\n' "$each"
     code=0
     "$0" "$each" ${programs:+--programs "$programs"} ${cache:+--cache "$cache"} || code=$?

@@ -46,6 +46,11 @@ struct NotProved : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
+/// A store that is not there: the lesson is skipped.
+struct Missing : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
 inline void prove(bool truth, std::string const& what) {
   if (!truth) throw NotProved{what};
 }
@@ -160,6 +165,7 @@ class Process {
     await("the end of process " + name_, [&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; }, 60s);
     pid_ = -1;
     if (WIFEXITED(status) && WEXITSTATUS(status) == was_not_proved) throw NotProved{"see process " + name_};
+    if (WIFEXITED(status) && WEXITSTATUS(status) == skipped) throw Missing{"see process " + name_};
     if (status != 0) throw std::runtime_error{"process " + name_ + " failed"};
   }
 
@@ -174,6 +180,9 @@ class Process {
     } catch (NotProved const& no) {
       say("not so: ", no.what());
       code = was_not_proved;
+    } catch (Missing const& missing) {
+      say(missing.what());
+      code = skipped;
     } catch (std::exception const& error) {
       say("FAILS: ", error.what());
       code = usage;
@@ -203,17 +212,12 @@ class Play {
   std::string folder() const { return store("LESSON_FOLDER", "a scratch folder"); }
 
  private:
-  struct Missing : std::runtime_error {
-    using runtime_error::runtime_error;
-  };
   static std::string store(char const* variable, char const* what) {
     char const* const value = std::getenv(variable);
     if (value == nullptr || *value == '\0')
       throw Missing{std::string{variable} + " is not set, and this lesson needs " + what + ": run it by examples/lessons/run.sh"};
     return value;
   }
-  friend int play(int, char**, std::initializer_list<std::string_view>, std::function<std::string(Play const&)> const&);
-
   std::string without_;
   bool known_ = true;
 };
@@ -236,7 +240,7 @@ inline int play(int argc, char** argv, std::initializer_list<std::string_view> g
   } catch (NotProved const& no) {
     std::cout << "not proved: " << no.what() << '\n';
     return was_not_proved;
-  } catch (Play::Missing const& missing) {
+  } catch (Missing const& missing) {
     std::cout << "skipped: " << missing.what() << '\n';
     return skipped;
   } catch (std::exception const& error) {
