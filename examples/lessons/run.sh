@@ -136,7 +136,8 @@ start_postgresql() {
   [ -x "$bin/initdb" ] && [ -x "$bin/postgres" ] && [ -x "$bin/pg_isready" ] ||
     skip 'no PostgreSQL server is installed (package postgresql)'
   folder_for pg
-  local made=$cache/$("$bin/postgres" --version | tr -c 'A-Za-z0-9.\n' '_')-$EUID
+  local made
+  made=$cache/$("$bin/postgres" --version | tr -c 'A-Za-z0-9.\n' '_')-$EUID
   if [ -n "$cache" ] && [ -d "$made" ]; then
     cp -a "$made" "$data/cluster"
   else
@@ -169,10 +170,10 @@ start_mariadb() {
 }
 
 start_dynalite() {
-  local at=${MORTISE_NODE_MODULES:-$here/node_modules}
+  local at=${MORTISE_NODE_MODULES:-$here/../../build/node/node_modules}
   command -v node >/dev/null && [ "$(node -p 'process.versions.node.split(".")[0] >= 20')" = true ] ||
     skip 'node 20 or newer is not installed (package nodejs)'
-  [ -e "$at/dynalite/cli.js" ] || skip "dynalite is not installed: npm install --prefix '$here' dynalite@4.0.0"
+  [ -e "$at/dynalite/cli.js" ] || skip "dynalite is not installed: npm install --prefix build/node dynalite@4.0.0"
   local port
   # Port 0 would be told by dynalite as 4567.
   port=$(node -e 'const s=require("net").createServer().listen(0,"127.0.0.1",()=>{console.log(s.address().port);s.close()})')
