@@ -40,14 +40,16 @@ inline constexpr std::string_view snapshot_lua = R"lua(-- SNAPSHOT   KEYS lock f
 return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2]), redis.call('EXISTS', KEYS[3])}
 )lua";
 
-/// One command of any kind; throws what an error reply means.
-inline mortise::detail::Reply ask(mortise::Client& client, std::initializer_list<std::string_view> words) {
-  auto const& core = mortise::detail::Access::handle(client)->get();
-  return static_cast<mortise::detail::ClientCore&>(*core).command(words);
+/// One command about a lock; throws what an error reply means.
+inline mortise::detail::Reply ask(mortise::Client& client, mortise::detail::LockKeys const& keys, std::initializer_list<std::string_view> words) {
+  auto const handle = mortise::detail::Access::handle(client)->get();
+  auto& core = static_cast<mortise::detail::ClientCore&>(*handle);
+  core.check_reachable(keys.lock, "lock name");
+  return core.command(keys.lock, words);
 }
 
 inline Snapshot look(mortise::Client& client, mortise::detail::LockKeys const& keys) {
-  auto const reply = ask(client, {"EVAL", snapshot_lua, "3", keys.lock, keys.fence, keys.wait});
+  auto const reply = ask(client, keys, {"EVAL", snapshot_lua, "3", keys.lock, keys.fence, keys.wait});
   auto const seen = reply.view();
   Snapshot snapshot;
   if (!seen[0].is_nil()) {
@@ -127,7 +129,7 @@ inline int break_lock(Arguments const& arguments) {
   // Guarded: what is stored now goes, and nothing newer; waiters are let in as by any release.
   auto const claim = std::to_string(mortise::detail::claim_time.count());
   auto const retention = std::to_string(mortise::detail::fence_retention.count());
-  auto const reply = ask(client, {"EVAL", mortise::detail::release_lua, "4", keys.lock, keys.fence, keys.wake, keys.wait, seen.owner,
+  auto const reply = ask(client, keys, {"EVAL", mortise::detail::release_lua, "4", keys.lock, keys.fence, keys.wake, keys.wait, seen.owner,
                                   claim, std::to_string(mortise::detail::wall_microseconds()), retention, "0"});
   auto const holder = mortise::detail::label_of(seen.owner);
   if (reply.view()[0].integer() != 1) {

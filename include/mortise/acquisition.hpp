@@ -29,7 +29,8 @@ struct AcquisitionContext {
 class Acquisition {
  public:
   Acquisition(AcquisitionContext context, LeaseState& lease, Patience const& patience, LocalQueue::Place* place)
-      : context_{context}, lease_{lease}, patience_{patience}, place_{place}, began_{Clock::now()},
+      : context_{context}, route_{context.link.topology(), lease.spec->keys.slot}, lease_{lease}, patience_{patience}, place_{place},
+        began_{Clock::now()},
         deadline_{patience.waits ? patience.deadline : after(began_, context.options.command_timeout)} {}
 
   Acquired run(Grant& grant);
@@ -79,6 +80,7 @@ class Acquisition {
   Wake* bell() const noexcept { return place_ == nullptr ? nullptr : &place_->bell(); }
 
   AcquisitionContext context_;
+  Route route_;
   LeaseState& lease_;
   Patience const& patience_;
   LocalQueue::Place* place_;
@@ -106,6 +108,7 @@ inline Acquired Acquisition::run(Grant& grant) {
       if (auto const end = attempt(grant)) return *end;
       failures_ = 0;
       unreachable_since_ = never;
+      route_.arrived();
     } catch (Error const& error) {
       recover(error);
     } catch (...) {  // no memory: whatever was asked for is undone
@@ -130,7 +133,7 @@ inline std::optional<Acquired> Acquisition::stopped() {
 
 /// One ACQUIRE and, if it has to wait, one turn in the line. Nothing: try again.
 inline std::optional<Acquired> Acquisition::attempt(Grant& grant) {
-  if (!lent_) lent_.emplace(context_.link.pool().lend(step_deadline(), bell()));
+  if (!lent_) lent_.emplace(route_.lend(step_deadline(), bell()));
   auto const answer = ask(patience_.waits ? waiting_life : milliseconds::zero(), {});
   if (answer.yes) return take(grant, answer, valid_until(sent_, ttl()), false) ? std::optional{Acquired::granted} : std::nullopt;
   in_line_ = patience_.waits && in_room(keys().hold);
@@ -215,7 +218,7 @@ inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped 
   auto reply = connection.receive(step_deadline());
   if ((*element)->is_error()) {
     if ((*reply)->is_error() || !to_answer(Verb::acquire, **reply).yes) --copies_;  // refused or busy: nothing to undo
-    throw server_error((*element)->text(), connection.endpoint());
+    throw connection.refusal((*element)->text());
   }
   if (is_unknown_script(**reply)) {
     append(connection, claim, ScriptBy::text);
@@ -224,7 +227,7 @@ inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped 
   }
   if ((*reply)->is_error()) {
     --copies_;
-    throw server_error((*reply)->text(), connection.endpoint());
+    throw connection.refusal((*reply)->text());
   }
   Popped popped{.answered = true, .claim = to_answer(Verb::acquire, **reply), .received = Clock::now()};
   --copies_;
@@ -270,6 +273,7 @@ inline bool Acquisition::take(Grant& grant, Answer const& answer, TimePoint unti
   }
   --copies_;
   in_line_ = false;
+  lease_.endpoint.store(&lent_->pool().endpoint(), std::memory_order_relaxed);
   lease_.may_live_until(doubt_until_);
   lease_.loose_copies.store(copies_);
   give_back();
@@ -317,11 +321,12 @@ inline void Acquisition::confirm_replicas() {
 /// Decides whether a fault is worth another attempt, and pauses before it. Throws if not.
 inline void Acquisition::recover(Error const& error) {
   auto const now = Clock::now();
+  bool const follows = route_.follow(lent_ ? &**lent_ : nullptr, error);
   bool const answered = error.errc() == Errc::server_refused || !error.retryable();
   bool const broke = error.errc() == Errc::connection_lost;
-  if (!answered) context_.link.pool().note_broken();
-  if (!error.retryable() || now >= deadline_) fail(error);
-  if (!patience_.waits && (!broke || failures_ != 0)) fail(error);
+  if (!follows && !error.retryable()) fail(error);
+  if (now >= deadline_) fail(follows ? route_.last_word() : error);
+  if (!patience_.waits && !follows && (!broke || failures_ != 0)) fail(error);
   if (answered) {
     unreachable_since_ = never;
   } else {
@@ -330,12 +335,17 @@ inline void Acquisition::recover(Error const& error) {
   }
   lent_.reset();
   // Once without a pause: the connection may just have been idle for too long.
-  if (auto const failed = failures_++; !broke || failed != 0) pause(backoff(failed, random_stock().take<1>()[0]));
+  auto const failed = failures_++;
+  auto const random = random_stock().take<1>()[0];
+  if (follows)
+    pause(route_.pause(random));
+  else if (!broke || failed != 0)
+    pause(backoff(failed, random));
 }
 
 inline void Acquisition::pause(milliseconds time) {
-  if (place_ == nullptr) return;
-  if (await_descriptor(-1, 0, std::min(after(Clock::now(), time), deadline_), bell()) == Awaited::interrupted) place_->bell().silence();
+  if (time == milliseconds::zero()) return;
+  if (await_descriptor(-1, 0, std::min(after(Clock::now(), time), deadline_), bell()) == Awaited::interrupted) bell()->silence();
 }
 
 /// Ends the call with an error, once whatever was written is being undone.

@@ -54,7 +54,12 @@ struct Unsettled {
 
 /// One request of a batch, and what came of it.
 struct Chore {
-  enum class Outcome : std::uint8_t { unanswered, answered, refused, unknown_script };
+  enum class Outcome : std::uint8_t {
+    unanswered,
+    answered,
+    refused,
+    again,  ///< not carried out, to be said once more at once: the script was unknown, or another server is to be asked
+  };
 
   Request request{};
   std::shared_ptr<LeaseState> lease{};  // one of these three
@@ -65,6 +70,9 @@ struct Chore {
   TimePoint sent{};
   bool in_full{false};  // the script was sent by its text
   Outcome outcome{Outcome::unanswered};
+  bool asking{false};   // an ASKING of its own was sent in front
+  std::string const* endpoint{nullptr};  // of the server that answered
+  bool moved{false};    // the server that answered is not the one to ask any more
   Answer answer{};
   std::optional<Error> error{};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The Client: thread-safe access to one Redis or Valkey server.
+// The Client: thread-safe access to one Redis or Valkey deployment.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include <mortise/acquisition.hpp>
 #include <mortise/backend.hpp>
 #include <mortise/together_script.hpp>
+#include <mortise/topologies.hpp>
 #include <mortise/uri.hpp>
 
 namespace mortise::inline v1 {
@@ -28,15 +29,15 @@ class ClientCore final : public Core {
 
   void close() noexcept override { queue_.close(); }
 
-  /// One command whose repetition is harmless; throws for an error reply, and if nobody answers within the command timeout.
+  /// One command about a key, whose repetition is harmless; throws for an error reply, and if nobody answers within the command timeout.
   template <class Use>
-  auto with_connection(Use&& use) {
+  auto with_connection(std::string_view key, Use&& use) {
     auto const deadline = after(Clock::now(), options_.command_timeout);
     bool repeated = false;
-    return link_->with_connection(deadline, repeated, [&](Connection& connection) { return use(connection, deadline); });
+    return link_->with_connection(key_slot(key), deadline, repeated, [&](Connection& connection, Pool&) { return use(connection, deadline); });
   }
-  Reply command(std::initializer_list<std::string_view> arguments) {
-    return with_connection([&](Connection& connection, TimePoint deadline) {
+  Reply command(std::string_view key, std::initializer_list<std::string_view> arguments) {
+    return with_connection(key, [&](Connection& connection, TimePoint deadline) {
       connection.append(arguments);
       connection.send(deadline);
       return connection.expect(deadline);
@@ -44,11 +45,17 @@ class ClientCore final : public Core {
   }
 
   /// In a forked child, for the core it inherited: closes the child's copies of the parent's sockets, and nothing else.
-  void close_inherited() noexcept { link_->pool().close_inherited(); }
+  void close_inherited() noexcept { link_->topology().close_inherited(); }
+
+  /// Refuses a key whose siblings could not be reached.
+  void check_reachable(std::string_view key, std::string const& what) const {
+    if (link_->topology().by_slot()) check_same_slot(key, what);
+  }
 
  protected:
   Acquired acquire(LeaseState& lease, Patience const& patience, Grant& grant) override {
     if (queue_.closed()) throw closed(lease);
+    check_reachable(lease.name(), "lock name");
     AcquisitionContext const context{*link_, keeper(), queue_, options_, label_};
     if (!patience.waits) return Acquisition{context, lease, patience, nullptr}.run(grant);
     auto [turn, place] = queue_.enter(lease.spec, patience.deadline, patience.cancel);
@@ -68,7 +75,11 @@ class ClientCore final : public Core {
 
   Reached ask(Request const& request, TimePoint deadline) override { return link_->ask(request, deadline); }
 
-  bool in_one_request(std::vector<std::shared_ptr<LockSpec const>> const&) const noexcept override { return options_.replicas == 0; }
+  /// In a cluster what lies in one slot: a request is carried out by one node.
+  bool in_one_request(std::vector<std::shared_ptr<LockSpec const>> const& specs) const noexcept override {
+    auto const beside = [&](auto const& spec) { return spec->keys.same_slot && spec->keys.slot == specs.front()->keys.slot; };
+    return options_.replicas == 0 && (!link_->topology().by_slot() || std::ranges::all_of(specs, beside));
+  }
   std::optional<std::size_t> acquire_together(std::vector<std::shared_ptr<LeaseState>> const& leases, std::vector<Grant>& grants) override;
   std::string const& label() const noexcept override { return label_; }
 
@@ -81,7 +92,7 @@ class ClientCore final : public Core {
     link_->on_degraded([herald = std::weak_ptr{herald().weak_from_this()}](std::string const& reason) {
       if (auto const told = herald.lock()) told->post(Event::Kind::degraded, {}, Fence{}, {}, reason);
     });
-    link_->pool().on_reconnect([herald = std::weak_ptr{herald().weak_from_this()}](std::string const& endpoint) {
+    link_->topology().on_reconnect([herald = std::weak_ptr{herald().weak_from_this()}](std::string const& endpoint) {
       if (auto const told = herald.lock()) told->post(Event::Kind::reconnected, {}, Fence{}, {}, {}, endpoint);
     });
   }
@@ -97,9 +108,7 @@ class ClientCore final : public Core {
   }
 
   static std::shared_ptr<Link> make_link(Uri const& uri, ClientOptions const& options) {
-    Address address{.host = uri.host, .path = uri.path, .port = uri.port};
-    Login login{.username = options.username, .password = options.password, .database = uri.db, .client_name = label_of(options)};
-    return std::make_shared<Link>(std::move(address), std::move(login), options.connect_timeout, options.tracking);
+    return std::make_shared<Link>(make_topology(uri, options, label_of(options)), options.tracking);
   }
 
   ClientOptions const options_;
@@ -121,7 +130,7 @@ inline std::optional<std::size_t> ClientCore::acquire_together(std::vector<std::
   int copies = 0;  // of the request that may be carried out without anybody hearing of it
   Together together;
   try {
-    together = link_->with_connection(deadline, repeated, [&](Connection& connection) {
+    together = link_->with_connection(leases.front()->spec->keys.slot, deadline, repeated, [&](Connection& connection, Pool&) {
       ++copies;
       auto const reply = call_script(connection, deadline, [&](ScriptBy by) {
         sent = Clock::now();
@@ -158,8 +167,8 @@ inline void ClientCore::undo(std::vector<std::shared_ptr<LeaseState>> const& lea
 
 }  // namespace detail
 
-/// Thread-safe access to one deployment, told by its URI: `redis://[user[:password]@]host[:port][/db][?option=value]` or
-/// `unix:///path[?db=n]`. One per process is enough: threads get connections on loan, at most one waits for each name.
+/// Thread-safe access to one deployment, told by its URI: `redis://[user[:password]@]host[:port][/db][?option=value]`,
+/// `unix:///path[?db=n]`, `redis+sentinel://host[:port],…/service[/db]` or `redis+cluster://host[:port],…`. One per process is enough: threads get connections on loan, at most one waits for each name.
 /// It reconnects by itself, and a forked child gets connections of its own.
 class Client {
  public:
@@ -170,7 +179,8 @@ class Client {
     auto const parsed = detail::parse_uri(uri);
     detail::apply(parsed, options);
     options = detail::checked(std::move(options));
-    if (options.tls) detail::invalid("tls options are given, but this version has no TLS: redis:// and unix:// only");
+    if (options.tls) detail::invalid("tls options are given, but this version has no TLS");
+    detail::check_options_for(parsed, options);
     handle_ = std::make_shared<detail::CoreHandle>([parsed, options = std::move(options)](detail::Core* inherited) {
       if (inherited != nullptr) static_cast<detail::ClientCore*>(inherited)->close_inherited();
       return std::make_shared<detail::ClientCore>(parsed, options);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <hiredis/hiredis.h>
 #include <poll.h>
@@ -51,6 +52,21 @@ class Connection {
   bool closed() const noexcept { return !context_ || spent_; }
   /// Every reply that was asked for has been read.
   bool settled() const noexcept { return !closed() && unread_ == 0; }
+
+  /// While set, the server is told ASKING before each command: it then serves what it is importing. Only when settled.
+  void ask_each_time(bool asking) noexcept { asking_ = asking; }
+
+  /// The Error an error reply means; its text is remembered for take_refusal().
+  Error refusal(std::string_view text) {
+    refusal_ = text;
+    return server_error(text, endpoint_);
+  }
+  /// The last error reply that was thrown as an Error, once.
+  std::string take_refusal() noexcept { return std::exchange(refusal_, {}); }
+
+  static constexpr std::size_t usual_reply{std::size_t{1} << 16};
+  /// How long one reply may be from now on: no lock needs more than the usual.
+  void expect_up_to(std::size_t bytes) noexcept { longest_reply_ = bytes; }
 
   /// Nothing unasked for has arrived and the peer has not hung up: asks the kernel, not the server.
   bool quiet() const noexcept;
@@ -108,6 +124,9 @@ class Connection {
   std::size_t unread_{0};   // replies still to come
   bool asked_{false};       // some of what awaits a reply has left
   bool spent_{false};       // timed out: whatever still arrives is nobody's
+  bool asking_{false};      // each command has an ASKING of its own in front, whose reply nobody wants
+  std::size_t longest_reply_{usual_reply};
+  std::string refusal_{};
 };
 
 // --- below: bodies
@@ -166,6 +185,10 @@ inline bool Connection::quiet() const noexcept {
 }
 
 inline void Connection::begin(std::size_t arguments) {
+  if (asking_) {
+    out_ += "*1\r\n$6\r\nASKING\r\n";
+    ++unread_;
+  }
   char digits[24];
   auto const end = std::to_chars(digits, digits + sizeof digits, arguments).ptr;
   out_ += '*';
@@ -229,7 +252,9 @@ inline std::optional<Reply> Connection::receive(TimePoint deadline, Wake* interr
   for (;;) {
     if (look_first) {
       if (auto reply = parsed()) {
+        bool const wanted = !asking_ || unread_ % 2 != 0;
         if (--unread_ == 0) asked_ = false;
+        if (!wanted) continue;
         return reply;
       }
     }
@@ -260,7 +285,7 @@ inline std::optional<Reply> Connection::parsed() {
 
 inline Reply Connection::expect(TimePoint deadline) {
   auto reply = receive(deadline);
-  if ((*reply)->is_error()) throw server_error((*reply)->text(), endpoint_);
+  if ((*reply)->is_error()) throw refusal((*reply)->text());
   return std::move(*reply);
 }
 
@@ -270,7 +295,7 @@ inline void Connection::fill(bool& would_block) {
   if (count > 0) {
     // More than any lock ever answers: a peer that is no Redis must neither fill our memory nor make hiredis ask for it.
     fed_ += static_cast<std::size_t>(count);
-    if (fed_ > (std::size_t{1} << 16) || announces_too_much({bytes.data(), static_cast<std::size_t>(count)}))
+    if (fed_ > longest_reply_ || announces_too_much({bytes.data(), static_cast<std::size_t>(count)}))
       fail(Errc::connection_lost, "protocol error: endless reply");
     if (::redisReaderFeed(context_->reader, bytes.data(), static_cast<std::size_t>(count)) != REDIS_OK)
       fail(Errc::connection_lost, std::string{"protocol error: "} + context_->reader->errstr);

@@ -37,6 +37,7 @@ struct Reached {
   Answer answer{};
   TimePoint sent{};
   bool repeated{false};
+  std::string const* endpoint{nullptr};  ///< of the server that answered, for events
 };
 
 /// The reference-counted heart of a Client, a Quorum or a MemoryBackend: it lives as long as they or any Lease of theirs.
@@ -224,6 +225,7 @@ inline bool Core::keep(LeaseState& lease, Request const& request) {
   if (!lease.validity.held(now())) return false;
   lease.may_live_until(after(after(now(), command_timeout_), ttl));
   auto const reached = ask(request, after(now(), command_timeout_));
+  if (reached.endpoint != nullptr) lease.endpoint.store(reached.endpoint, std::memory_order_relaxed);
   if (!reached.answer.yes) {
     lose(lease, "taken over or deleted");
     return false;
@@ -249,13 +251,14 @@ inline bool Core::release(LeaseState& lease) {
   auto const request = release_request(spec.keys, lease.token.stored(), claim_time, retention_for(spec.options.ttl));
   try {
     auto const reached = ask(request, deadline);
+    if (reached.endpoint != nullptr) lease.endpoint.store(reached.endpoint, std::memory_order_relaxed);
     lease.gone.store(true);
     if (int const copies = lease.loose_copies.load(); copies > 0) keeper_->settle(lease, lease.latest_end(), copies);
     // "Not yours" to a repeated request: the first copy, whose answer was lost, has released what we held until then.
     bool const ours = reached.answer.yes || (reached.repeated && before == Standing::held);
     if (ours) herald_->post(Event::Kind::released, spec.name(), lease.fence, now() - lease.granted);
     if (!ours && before == Standing::held)
-      herald_->post(Event::Kind::lost, spec.name(), lease.fence, now() - lease.granted, "taken over or deleted");
+      herald_->post(Event::Kind::lost, spec.name(), lease.fence, now() - lease.granted, "taken over or deleted", lease.endpoint_text());
     return ours;
   } catch (Error const& error) {
     if (!lease.settling.exchange(true)) keeper_->settle(lease, lease.latest_end(), lease.loose_copies.load());

@@ -98,6 +98,12 @@ class Error : public std::system_error {
     return std::move(*this);
   }
 
+  /// The same error, marked as one that may pass by itself.
+  Error passing() && {
+    permanent_ = false;
+    return std::move(*this);
+  }
+
   /// The same error, marked as having struck after the request was written.
   Error unanswered() && {
     unanswered_ = true;

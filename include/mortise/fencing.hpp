@@ -48,7 +48,7 @@ class FencingCounter {
   /// Error, also when 2^53 - 1 is passed, where scripts and JSON would no longer tell two numbers apart.
   Fence next() {
     auto const core = std::static_pointer_cast<detail::ClientCore>(handle_->get());
-    auto const value = core->command({"INCR", key_}).view().integer();
+    auto const value = core->command(key_, {"INCR", key_}).view().integer();
     if (value < 1 || value >= detail::fence_limit)
       throw Error{Errc::server_refused, "counter " + detail::printable(key_) + " is at " + std::to_string(value) + ": a fence lies between 1 and 2^53 - 1"}.permanent();
     return Fence{static_cast<std::uint64_t>(value)};
@@ -57,7 +57,7 @@ class FencingCounter {
   /// The last number drawn, or nothing. One round trip.
   std::optional<Fence> last() {
     auto const core = std::static_pointer_cast<detail::ClientCore>(handle_->get());
-    auto const reply = core->command({"GET", key_});
+    auto const reply = core->command(key_, {"GET", key_});
     if (reply->is_nil()) return std::nullopt;
     auto const text = reply->text();
     std::uint64_t value = 0;
@@ -94,7 +94,8 @@ return 1
   if (fence.value == 0 || fence.value >= detail::fence_limit)
     detail::invalid("fence is " + std::to_string(fence.value) + ": must lie between 1 and 2^53 - 1");
   auto const core = std::static_pointer_cast<detail::ClientCore>(detail::Access::handle(client)->get());
-  return core->with_connection([&](detail::Connection& connection, TimePoint deadline) {
+  core->check_reachable(key, "key");
+  return core->with_connection(key, [&](detail::Connection& connection, TimePoint deadline) {
     auto const reply = detail::call_script(connection, deadline, [&](detail::ScriptBy by) {
       detail::begin_script(connection, *script, by, 2, 2);
       connection.argument(key);

@@ -168,7 +168,7 @@ class Herald : public std::enable_shared_from_this<Herald> {
 
   void tell_holder(std::shared_ptr<LeaseState> lost) noexcept {
     if (lost->validity.standing() != Standing::lost) return;
-    post(Event::Kind::lost, lost->name(), lost->fence, time_->now() - lost->granted, lost->loss_reason.load());
+    post(Event::Kind::lost, lost->name(), lost->fence, time_->now() - lost->granted, lost->loss_reason.load(), lost->endpoint_text());
     lost->loss.request_stop();
   }
 

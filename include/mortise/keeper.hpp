@@ -311,12 +311,13 @@ inline bool Keeper::gather_due(TimePoint now, milliseconds& patience) noexcept {
 inline void Keeper::conclude_renewal(Chore const& chore, TimePoint now) noexcept {
   auto& lease = *chore.lease;
   auto const ttl = lease.spec->options.ttl;
-  if (chore.outcome == Chore::Outcome::unknown_script) return renew_at(lease, now);
+  if (chore.outcome == Chore::Outcome::again) return renew_at(lease, now);
   if (chore.outcome != Chore::Outcome::answered) {
     if (!lease.validity.held(now)) return forget(lease);
     renew_at(lease, after(now, renewal_retry(ttl)));
     return herald_->post(Event::Kind::renewal_failed, lease.name(), lease.fence, now - chore.sent, chore.reason());
   }
+  if (chore.endpoint != nullptr) lease.endpoint.store(chore.endpoint, std::memory_order_relaxed);
   if (!chore.answer.yes) {
     lease.gone.store(true);
     lease.loss_reason.store("taken over or deleted");
@@ -339,11 +340,12 @@ inline void Keeper::conclude_nudge(Chore const& chore, TimePoint now) noexcept {
   if (chore.outcome == Chore::Outcome::answered) {
     kick = has_lost_place(chore.request, chore.answer);
     due = kick ? after(now, nudge_poll) : nudge_due(chore.answer.value, now);
-  } else if (chore.outcome != Chore::Outcome::unknown_script) {
+  } else if (chore.outcome != Chore::Outcome::again) {
     due = after(now, backoff(10, random()));
     refused = chore.outcome == Chore::Outcome::refused && chore.error && !chore.error->retryable();
     kick = refused || chore.outcome == Chore::Outcome::unanswered;
   }
+  kick = kick || chore.moved;  // it waits where nobody will hand anything over
   std::lock_guard const guard{mutex_};
   if (!chore.line->nudge.set() || chore.waiter != chore.line->waiter) return;
   lines_.move(*chore.line, due);
@@ -354,8 +356,8 @@ inline void Keeper::conclude_settling(Chore const& chore, TimePoint now) noexcep
   auto& open = *chore.unsettled;
   bool const answered = chore.outcome == Chore::Outcome::answered;
   if (answered && chore.answer.yes && open.copies > 0) --open.copies;
-  bool const first_failure = !answered && chore.outcome != Chore::Outcome::unknown_script && open.attempts == 0;
-  auto const due = chore.outcome == Chore::Outcome::unknown_script ? now : after(now, backoff(open.attempts++, random()));
+  bool const first_failure = !answered && chore.outcome != Chore::Outcome::again && open.attempts == 0;
+  auto const due = chore.outcome == Chore::Outcome::again ? now : after(now, backoff(open.attempts++, random()));
   {
     std::lock_guard const guard{mutex_};
     if ((answered && open.copies == 0) || due >= open.until) {

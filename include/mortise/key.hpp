@@ -5,9 +5,11 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
+#include <mortise/detail/crc16.hpp>
 #include <mortise/detail/primitive.hpp>
 #include <mortise/detail/printable.hpp>
 #include <mortise/options.hpp>
@@ -29,6 +31,17 @@ constexpr bool has_hash_tag(std::string_view key) noexcept {
   return close != std::string_view::npos && close != open + 1;
 }
 
+inline constexpr std::uint16_t slot_count = 16384;
+
+/// The cluster slot of a key: its tag alone counts, if it has one. Source: Redis Cluster specification, "Key distribution model".
+constexpr std::uint16_t key_slot(std::string_view key) noexcept {
+  if (has_hash_tag(key)) {
+    key.remove_prefix(key.find('{') + 1);
+    key = key.substr(0, key.find('}'));
+  }
+  return crc16(key) % slot_count;
+}
+
 /// Whether a key's siblings lie in its cluster slot. A key without a tag is wrapped to become one, and the wrapping would
 /// end at the key's own '}': such keys are for deployments that are no cluster.
 constexpr bool siblings_share_slot(std::string_view key) noexcept {
@@ -42,6 +55,12 @@ inline std::string sibling(std::string_view key, std::string_view suffix) {
   result.reserve(key.size() + suffix.size() + 2);
   if (has_hash_tag(key)) return result.append(key).append(1, ':').append(suffix);
   return result.append(1, '{').append(key).append(1, '}').append(suffix);
+}
+
+/// Refuses, for a cluster, a key whose siblings would lie in another slot. `what` says what it is that has the name.
+inline void check_same_slot(std::string_view key, std::string const& what) {
+  if (!siblings_share_slot(key))
+    invalid(what + ' ' + printable(key) + " has a '}' but no {tag}: in a cluster the keys beside it would lie in other slots; leave the '}' out or give it a {tag}");
 }
 
 /// Refuses what no lock or guarded key may be called. `what` says what it is that has the name.
@@ -64,7 +83,8 @@ struct LockKeys {
         alive{in_room(as) ? sibling(name, ":~alive") : std::string{}},
         same_slot{siblings_share_slot(name)},
         hold{as},
-        permits{so_many} {}
+        permits{so_many},
+        slot{key_slot(name)} {}
 
   std::string lock;   ///< exactly the user's name
   std::string fence;  ///< the last fence
@@ -75,6 +95,7 @@ struct LockKeys {
   bool same_slot;     ///< false: a cluster cannot have this lock, any other deployment can
   Hold hold;          ///< as what the name is held
   int permits;        ///< how many hold it at once, if as a permit
+  std::uint16_t slot; ///< of all keys in a cluster, where same_slot
 
   /// The list that a waiter with this token blocks on. In a room each has its own, which makes the order exact.
   std::string turn(std::string_view token) const {

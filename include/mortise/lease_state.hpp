@@ -8,6 +8,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <mortise/detail/timer_heap.hpp>
@@ -98,6 +99,7 @@ struct LeaseState : std::enable_shared_from_this<LeaseState> {
   std::atomic<bool> settling{false};           // its release was not answered: the keeper goes on trying
   std::stop_source loss{};
   std::atomic<char const*> loss_reason{"expired"};
+  std::atomic<std::string const*> endpoint{nullptr};  // of the server that answered last; lives as long as the core
   std::atomic<bool> gone{false};               // the server said so: there is nothing to release
   std::atomic<bool> downgraded{false};         // taken as a writer, held as a reader: the server knows it by its token
   std::atomic<int> loose_copies{0};            // of its ACQUIRE that were never answered and may still be on their way
@@ -112,6 +114,12 @@ struct LeaseState : std::enable_shared_from_this<LeaseState> {
   TimerHook deadline{};
 
   std::string const& name() const noexcept { return spec->name(); }
+
+  /// Where the last answer came from, for events.
+  std::string_view endpoint_text() const noexcept {
+    auto const* const known = endpoint.load(std::memory_order_relaxed);
+    return known == nullptr ? std::string_view{} : std::string_view{*known};
+  }
 
   /// A request that may set the key's expiry is about to be written.
   void may_live_until(TimePoint end) noexcept {

@@ -28,6 +28,7 @@ struct ClientOptions {
   milliseconds replicas_timeout{100};  ///< … within this, or it is undone
   std::function<void(Event const&)> observer{};
   bool tracking{false};                ///< a held key that somebody deletes or overwrites is told at once (CLIENT TRACKING)
+  std::string sentinel_username{}, sentinel_password{};  ///< what the Sentinels of a redis+sentinel:// URI want, over those of the URI
 };
 
 /// How a lock is held.

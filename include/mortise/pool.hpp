@@ -20,9 +20,10 @@ namespace mortise::inline v1::detail {
 class Pool {
  public:
   using Reconnected = std::function<void(std::string const& endpoint)>;
+  using Admission = std::function<void(Connection& fresh, TimePoint deadline, Wake* interrupt)>;
 
-  Pool(Address address, Login login, milliseconds connect_timeout)
-      : address_{std::move(address)}, login_{std::move(login)}, endpoint_{address_.text()}, connect_timeout_{connect_timeout} {
+  Pool(Address address, Login login, milliseconds connect_timeout, SocketLedger& ledger)
+      : address_{std::move(address)}, login_{std::move(login)}, endpoint_{address_.text()}, connect_timeout_{connect_timeout}, ledger_{ledger} {
     idle_.reserve(most_idle + 1);  // giving back never throws
   }
 
@@ -33,6 +34,7 @@ class Pool {
     Connection* operator->() const noexcept { return connection_.get(); }
     Connection& operator*() const noexcept { return *connection_; }
     void give_back() noexcept { pool_->take_back(std::move(connection_)); }
+    Pool& pool() const noexcept { return *pool_; }
 
    private:
     Pool* pool_;
@@ -53,6 +55,7 @@ class Pool {
   std::unique_ptr<Connection> connect(TimePoint deadline, Wake* interrupt = nullptr) {
     auto const until = std::min(deadline, after(Clock::now(), connect_timeout_));
     auto fresh = std::make_unique<Connection>(address_, login_, ledger_, until, interrupt);
+    if (admission_) admission_(*fresh, until, interrupt);
     if (broken_.exchange(false, std::memory_order_relaxed) && reconnected_) reconnected_(endpoint_);
     return fresh;
   }
@@ -64,11 +67,27 @@ class Pool {
     std::erase_if(idle_, [](Idle const& idle) { return !idle.connection->quiet(); });
   }
 
-  void on_reconnect(Reconnected told) { reconnected_ = std::move(told); }
-  std::string const& endpoint() const noexcept { return endpoint_; }
+  /// Whether the last thing known of it is that a connection broke.
+  bool broken() const noexcept { return broken_.load(std::memory_order_relaxed); }
 
-  /// In a forked child only.
-  void close_inherited() noexcept { ledger_.close_inherited(); }
+  /// Keeps no connection from here on, because this is not the server to ask any more; or does so again.
+  void retire() noexcept {
+    std::vector<Idle> closed;  // outside the mutex
+    std::lock_guard const guard{mutex_};
+    retired_ = true;
+    closed.swap(idle_);
+  }
+  void revive() {
+    std::lock_guard const guard{mutex_};
+    retired_ = false;
+    idle_.reserve(most_idle + 1);
+  }
+
+  void on_reconnect(Reconnected told) { reconnected_ = std::move(told); }
+  /// What a new connection has to pass before it is lent; throws if it does not.
+  void on_connect(Admission admission) { admission_ = std::move(admission); }
+  Address const& address() const noexcept { return address_; }
+  std::string const& endpoint() const noexcept { return endpoint_; }
 
  private:
   struct Idle {
@@ -89,9 +108,11 @@ class Pool {
 
   void take_back(std::unique_ptr<Connection> connection) noexcept {
     if (!connection->settled()) return;
+    connection->ask_each_time(false);
     std::unique_ptr<Connection> surplus;  // closed outside the mutex
     auto const now = Clock::now();
     std::lock_guard const guard{mutex_};
+    if (retired_) return;
     if (idle_.size() >= most_idle || (!idle_.empty() && now - idle_.front().since > longest_idle)) {
       surplus = std::move(idle_.front().connection);
       idle_.erase(idle_.begin());
@@ -104,9 +125,11 @@ class Pool {
   std::string endpoint_;
   milliseconds connect_timeout_;
   Reconnected reconnected_{};
-  SocketLedger ledger_{};
+  Admission admission_{};
+  SocketLedger& ledger_;
   std::atomic<bool> broken_{false};
   std::mutex mutex_{};
+  bool retired_{false};
   std::vector<Idle> idle_{};  // the one used last is at the back, and lent first
 };
 

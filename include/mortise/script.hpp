@@ -49,7 +49,7 @@ Reply call_script(Connection& connection, TimePoint deadline, Append&& append) {
     connection.send(deadline);
     reply = connection.receive(deadline);
   }
-  if ((*reply)->is_error()) throw server_error((*reply)->text(), connection.endpoint());
+  if ((*reply)->is_error()) throw connection.refusal((*reply)->text());
   return std::move(*reply);
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -20,9 +22,21 @@
 namespace mortise::inline v1::detail {
 
 /// `redis://[user[:password]@]host[:port][/db][?option=value&…]` or `unix://[user[:password]@]/path[?option=value&…]`,
-/// taken apart. Reserved characters of a part are written as %XX and decoded once; a '+' stays one.
+/// taken apart; or `redis+sentinel://[user[:password]@]host[:port],…/service[/db][?…]`, `redis+cluster://[user[:password]@]host[:port],…[?…]`.
+/// Reserved characters of a part are written as %XX and decoded once; a '+' stays one.
 struct Uri {
-  enum class Scheme : std::uint8_t { tcp, unix_socket };
+  enum class Scheme : std::uint8_t { tcp, unix_socket, sentinel, cluster };
+
+  /// One of several servers.
+  struct Server {
+    std::string host{};
+    std::uint16_t port{};
+    friend bool operator==(Server const&, Server const&) = default;
+    std::string text() const {
+      auto const bracketed = host.find(':') == std::string::npos ? host : '[' + host + ']';
+      return escaped(bracketed) + ':' + std::to_string(port);
+    }
+  };
 
   Scheme scheme{Scheme::tcp};
   std::string username{};    ///< `redis://name@host` is a user without a password (RFC 3986)
@@ -30,14 +44,18 @@ struct Uri {
   std::string host{};        ///< name or address; IPv6 without its brackets
   std::uint16_t port{6379};
   std::string path{};        ///< of a unix socket
+  std::vector<Server> servers{};  ///< sentinel: the Sentinels; cluster: some of its nodes; each once, in the URI's order
+  std::string service{};     ///< sentinel: what the primary is called there
   int db{0};
   UriOptions options{};      ///< what stood behind the '?'
 
   /// The server for messages: host:port, [v6]:port or unix:/path, without user or password.
   std::string endpoint() const {
     if (scheme == Scheme::unix_socket) return "unix:" + escaped(path);
-    auto const bracketed = host.find(':') == std::string::npos ? host : '[' + host + ']';
-    return escaped(bracketed) + ':' + std::to_string(port);
+    if (scheme == Scheme::tcp) return Server{host, port}.text();
+    std::string all;
+    for (auto const& server : servers) all.append(all.empty() ? 0 : 1, ',').append(server.text());
+    return scheme == Scheme::sentinel ? all + '/' + escaped(service) : all;
   }
 };
 
@@ -59,15 +77,28 @@ class UriParser {
 
     if (at != npos) take_user(authority.substr(0, at));
     auto const server = authority.substr(at == npos ? 0 : at + 1);
-    if (uri_.scheme == Uri::Scheme::tcp) {
-      take_server(server);
-      if (path.size() > 1) uri_.options.take_db(path.substr(1));
-    } else {
-      if (!server.empty()) invalid("URI: a unix socket has no host: write unix:///path, with three slashes");
-      take_socket(path);
+    switch (uri_.scheme) {
+      case Uri::Scheme::tcp:
+        take_server(server);
+        if (path.size() > 1) uri_.options.take_db(path.substr(1));
+        break;
+      case Uri::Scheme::unix_socket:
+        if (!server.empty()) invalid("URI: a unix socket has no host: write unix:///path, with three slashes");
+        take_socket(path);
+        break;
+      case Uri::Scheme::sentinel:
+        take_servers(server, 26379);
+        take_service(path);
+        break;
+      case Uri::Scheme::cluster:
+        take_servers(server, 6379);
+        if (path.size() > 1) uri_.options.take_db(path.substr(1));
+        break;
     }
     if (query.size() > 1) uri_.options.take_all(query.substr(1));
     uri_.db = uri_.options.db.value_or(0);
+    if (uri_.scheme == Uri::Scheme::cluster && uri_.db != 0)
+      invalid("URI: db is " + std::to_string(uri_.db) + ": a cluster has only database 0");
     return uri_;
   }
 
@@ -83,13 +114,17 @@ class UriParser {
     for (char& c : scheme)
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     if (scheme.empty() || !std::all_of(scheme.begin(), scheme.end(), plain))
-      invalid("URI: must begin with redis:// or unix://");
-    if (scheme == "rediss" || scheme == "redis+sentinel" || scheme == "redis+cluster")
-      invalid("URI: scheme " + scheme + " is not built into this version: redis:// and unix:// are");
+      invalid("URI: must begin with redis://, unix://, redis+sentinel:// or redis+cluster://");
+    if (scheme == "rediss")
+      invalid("URI: scheme " + scheme + " is not built into this version: redis://, unix://, redis+sentinel:// and redis+cluster:// are");
     if (scheme == "unix")
       uri_.scheme = Uri::Scheme::unix_socket;
+    else if (scheme == "redis+sentinel")
+      uri_.scheme = Uri::Scheme::sentinel;
+    else if (scheme == "redis+cluster")
+      uri_.scheme = Uri::Scheme::cluster;
     else if (scheme != "redis")
-      invalid("URI: unknown scheme " + printable(scheme) + ": must be redis:// or unix://");
+      invalid("URI: unknown scheme " + printable(scheme) + ": must be redis://, unix://, redis+sentinel:// or redis+cluster://");
     return text_.substr(end + 3);
   }
 
@@ -104,7 +139,7 @@ class UriParser {
   /// Passwords hold '@', '/' and '?' more often than anything else does, and an unencoded one would make the next part of
   /// the password a host, a path or an option.
   void check_at_signs(std::string_view authority, std::size_t at, std::string_view path, std::string_view query) const {
-    bool const in_path = uri_.scheme == Uri::Scheme::tcp && path.find('@') != npos;
+    bool const in_path = uri_.scheme != Uri::Scheme::unix_socket && path.find('@') != npos;
     if (in_path || query.find('@') != npos)
       invalid("URI: an '@' behind the host; in a user name, password or option write '@' %40, '/' %2F, '?' %3F");
     if (at != npos && authority.find('@', at + 1) != npos)
@@ -115,6 +150,28 @@ class UriParser {
     auto const colon = info.find(':');
     uri_.username = percent_decoded(info.substr(0, colon), "user name");
     if (colon != npos) uri_.password = percent_decoded(info.substr(colon + 1), "password");
+  }
+
+  /// `host[:port],…`: a server that is named twice counts once.
+  void take_servers(std::string_view servers, std::uint16_t default_port) {
+    for (;;) {
+      auto const end = std::min(servers.find(','), servers.size());
+      uri_.port = default_port;
+      take_server(servers.substr(0, end));
+      Uri::Server server{uri_.host, uri_.port};
+      if (std::find(uri_.servers.begin(), uri_.servers.end(), server) == uri_.servers.end()) uri_.servers.push_back(std::move(server));
+      if (end == servers.size()) break;
+      servers.remove_prefix(end + 1);
+    }
+    uri_.host.clear();
+  }
+
+  void take_service(std::string_view path) {
+    auto const name = path.substr(std::min<std::size_t>(path.size(), 1));
+    auto const end = std::min(name.find('/'), name.size());
+    uri_.service = percent_decoded(name.substr(0, end), "service");
+    if (uri_.service.empty()) invalid("URI: service: is empty: write redis+sentinel://host:port/service, as the Sentinels call the primary");
+    if (end + 1 < name.size()) uri_.options.take_db(name.substr(end + 1));
   }
 
   void take_server(std::string_view server) {

@@ -32,8 +32,8 @@ inline constexpr std::array<ServerErrorClass, 20> server_errors{{
     {"MASTERDOWN", Errc::server_refused, false, "this replica has lost its primary"},
     {"CLUSTERDOWN", Errc::server_refused, false, "the cluster does not serve this slot"},
     {"TRYAGAIN", Errc::server_refused, false, "the slot of this lock is being moved"},
-    {"MOVED", Errc::server_refused, true, "the server is part of a cluster: connect with redis+cluster://"},
-    {"ASK", Errc::server_refused, true, "the server is part of a cluster: connect with redis+cluster://"},
+    {"MOVED", Errc::server_refused, true, "another node of this cluster has the slot: redis+cluster:// finds it"},
+    {"ASK", Errc::server_refused, true, "another node of this cluster has the slot: redis+cluster:// finds it"},
     {"CROSSSLOT", Errc::server_refused, true, "the keys of this lock lie in several slots: a name with '}' needs a {tag} in a cluster"},
     {"UNBLOCKED", Errc::server_refused, false, "the server ended the wait"},
     {"DENIED", Errc::server_refused, true, "the server is in protected mode: set a password or bind addresses"},
@@ -42,11 +42,12 @@ inline constexpr std::array<ServerErrorClass, 20> server_errors{{
 }};
 
 /// Replies that say it in words instead of by a code.
-inline constexpr std::array<ServerErrorClass, 5> server_error_phrases{{
+inline constexpr std::array<ServerErrorClass, 6> server_error_phrases{{
     {"max number of clients reached", Errc::server_refused, false, "raise maxclients or close connections"},
     {"invalid password", Errc::auth_failed, true, "the password is wrong"},
     {"without any password configured", Errc::auth_failed, true, "the server has no password set: leave it out"},
     {"The user executing the script can't", Errc::no_permission, true, "grant the right to this ACL user"},
+    {"cluster support disabled", Errc::server_refused, true, "the server is no cluster: connect with redis://"},
     {"DB index is out of range", Errc::invalid_option, true, "the server has fewer databases: see its 'databases' setting"},
 }};
 

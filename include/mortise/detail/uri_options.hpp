@@ -57,6 +57,7 @@ struct UriOptions {
   std::optional<milliseconds> command_timeout{}, connect_timeout{}, retry_for{};
   std::optional<int> replicas{};
   std::optional<milliseconds> replicas_timeout{};
+  std::optional<std::string> sentinel_username{}, sentinel_password{};
 
   /// Takes `name=value&…`. Throws Errc::invalid_option.
   void take_all(std::string_view query) {
@@ -86,6 +87,8 @@ struct UriOptions {
     fill(options.retry_for, defaults.retry_for, retry_for);
     fill(options.replicas, defaults.replicas, replicas);
     fill(options.replicas_timeout, defaults.replicas_timeout, replicas_timeout);
+    fill(options.sentinel_username, defaults.sentinel_username, sentinel_username);
+    fill(options.sentinel_password, defaults.sentinel_password, sentinel_password);
   }
 
  private:
@@ -96,12 +99,15 @@ struct UriOptions {
     if (name == "retry_for") return once(retry_for, name, positive(name, value));
     if (name == "replicas") return once(replicas, name, whole_number(name, value));
     if (name == "replicas_timeout") return once(replicas_timeout, name, positive(name, value));
+    if (name == "sentinel_username") return once(sentinel_username, name, value);
+    if (name == "sentinel_password") return once(sentinel_password, name, value);
     if (name == "client_name") {
       check_client_name(value);
       return once(client_name, name, value);
     }
     invalid("URI: unknown option " + printable(name) +
-            ": must be db, client_name, command_timeout, connect_timeout, retry_for, replicas or replicas_timeout");
+            ": must be db, client_name, command_timeout, connect_timeout, retry_for, replicas, replicas_timeout, "
+            "sentinel_username or sentinel_password");
   }
 
   template <class T>
