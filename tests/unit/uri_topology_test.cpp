@@ -63,7 +63,7 @@ TEST_CASE("a group URI that lacks a part or has one too many is refused by that 
 
 TEST_CASE("no part of a password shows in the refusal of a group URI") {
   for (std::string const word : {"hunter2,x", "hunter2/x", "hunter2@x", "hunter2:x@y", "hun#ter2", "hunter2?x"})
-    for (std::string const uri : {"redis+sentinel://:" + word + "@h:1,i:2/s/x", "redis+cluster://:" + word + "@h:1,i:0/3", "redis+sentinel://h,i/s?sentinel_password=" + word + "&db=x"})
+    for (std::string const& uri : {"redis+sentinel://:" + word + "@h:1,i:2/s/x", "redis+cluster://:" + word + "@h:1,i:0/3", "redis+sentinel://h,i/s?sentinel_password=" + word + "&db=x"})
       CHECK_THAT(refused_group(uri), !contains("hunter2") && !contains("hun"));
 }
 
