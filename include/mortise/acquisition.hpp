@@ -303,12 +303,18 @@ inline void Acquisition::confirm_replicas() {
   auto const patience = context_.options.replicas_timeout;
   // 0 would be for ever; and the answer has to be here in time.
   auto const rest = remaining(step_deadline(), Clock::now()) - milliseconds{10};
-  connection.append({"WAIT", std::to_string(wanted), std::to_string(std::max(std::min(patience, rest), milliseconds{1}).count())});
+  auto const time = std::to_string(std::max(std::min(patience, rest), milliseconds{1}).count());
+  bool const fsync = context_.options.replicas_fsync;
+  if (fsync)
+    connection.append({"WAITAOF", "0", std::to_string(wanted), time});
+  else
+    connection.append({"WAIT", std::to_string(wanted), time});
   connection.send(step_deadline());
   auto const endpoint = connection.endpoint();
   std::int64_t confirmed = 0;
   try {
-    confirmed = connection.expect(step_deadline()).view().integer();
+    auto const reply = connection.expect(step_deadline());
+    confirmed = fsync ? reply.view()[1].integer() : reply.view().integer();  // {0 or 1 for the primary's own disk, replicas}
   } catch (Error const& error) {
     if (error.errc() != Errc::timeout) throw;  // an idle server looks at its timeouts late: not confirmed in time
   }

@@ -28,6 +28,7 @@ struct ClientOptions {
   milliseconds replicas_timeout{100};  ///< … within this, or it is undone
   std::function<void(Event const&)> observer{};
   bool tracking{false};                ///< a held key that somebody deletes or overwrites is told at once (CLIENT TRACKING)
+  bool replicas_fsync{false};          ///< replicas count once they have it on disk (WAITAOF; Redis 7.2 or newer)
   std::string sentinel_username{}, sentinel_password{};  ///< what the Sentinels of a redis+sentinel:// URI want, over those of the URI
 };
 
@@ -80,6 +81,7 @@ inline ClientOptions checked(ClientOptions options) {
   checked_positive("retry_for", options.retry_for);
   checked_positive("replicas_timeout", options.replicas_timeout);
   if (options.replicas < 0) invalid("replicas is " + std::to_string(options.replicas) + ": must not be negative");
+  if (options.replicas_fsync && options.replicas == 0) invalid("replicas_fsync is on, but replicas is 0: say how many must have it on disk");
   check_client_name(options.client_name);
   return options;
 }

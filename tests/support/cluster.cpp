@@ -159,7 +159,7 @@ void ClusterNodes::move_slot(std::uint16_t slot, std::size_t from, std::size_t t
 void ClusterNodes::fail_over_to(std::size_t replica) {
   auto const asked = [&] {
     node(replica).command({"CLUSTER", "FAILOVER"});
-    return wait_until([&] { return node(replica).info("replication")["role"] == "master"; }, std::chrono::seconds{10});
+    return wait_until([&] { return node(replica).info("replication")["role"] == "master"; }, std::chrono::milliseconds{5500});
   };
   if (!asked() && !asked() && !asked())  // it gives up by itself where nodes are slow
     throw std::runtime_error{"no failover:\n" + node(replica).log()};
