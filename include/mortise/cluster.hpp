@@ -69,6 +69,7 @@ class Cluster final : public Topology {
   std::vector<std::uint16_t> slots_{};  // index into nodes_, from 1; 0: nobody
   std::vector<Pool*> nodes_{};
   std::vector<Address> replicas_{};     // asked for the map when no node with slots answers
+  Pool const* unwell_{nullptr};         // refused last: it may be cut off from the others
   bool doubtful_{false};
   bool refreshing_{false};
   TimePoint not_before_{TimePoint::min()};
@@ -119,7 +120,11 @@ inline auto Cluster::heed(Pool& from, std::uint16_t, std::string_view refusal) -
   bool const ended = has_code(refusal, "UNBLOCKED");
   bool const fails = ended || has_code(refusal, "CLUSTERDOWN") || has_code(refusal, "READONLY") || has_code(refusal, "LOADING") || has_code(refusal, "MASTERDOWN");
   if (!fails) return {};
-  doubt_map();
+  {
+    std::lock_guard const guard{mutex_};
+    doubtful_ = true;
+    unwell_ = &from;
+  }
   return {.again = ended ? Again::at_once : Again::later, .moved = !has_code(refusal, "LOADING")};
 }
 
@@ -170,17 +175,19 @@ inline void Cluster::refresh(TimePoint deadline, Wake* interrupt) {
 inline std::vector<Pool*> Cluster::whom_to_ask() {
   std::vector<Pool*> all;
   std::vector<Address> others;
+  Pool const* unwell = nullptr;
   {
     std::lock_guard const guard{mutex_};
     auto const used = in_use();
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       if (used[i]) all.push_back(nodes_[i]);
     others = replicas_;
+    unwell = unwell_;
   }
   others.insert(others.end(), seeds_.begin(), seeds_.end());
   for (auto const& address : others)
     if (auto* const pool = &pool_at(address); std::find(all.begin(), all.end(), pool) == all.end()) all.push_back(pool);
-  std::stable_partition(all.begin(), all.end(), [](Pool const* pool) { return !pool->broken(); });
+  std::stable_partition(all.begin(), all.end(), [&](Pool const* pool) { return pool != unwell && !pool->broken(); });
   return all;
 }
 

@@ -55,8 +55,7 @@ class KeeperLines {
 
   static constexpr milliseconds first_budget{100}, most_budget{400};  // for a server that failed, while there are others
   static constexpr milliseconds longest_unused{60'000};
-  static constexpr unsigned most_redirections = 5;
-  static constexpr unsigned most_futile = 4;
+  static constexpr unsigned most_redirections = 5, most_futile = 4;
 
   Line* line_for(Chore const& chore, bool& asking);
   void find_servers(TimePoint deadline, Wake* interrupt) noexcept;
@@ -215,13 +214,9 @@ inline void KeeperLines::collect(std::span<Chore> batch, TimePoint deadline, Wak
         bool const looks = looks_again(line, chore);
         std::optional<Reply> reply;
         if (!chore.asking || line.connection->receive(deadline, interrupt)) reply = line.connection->receive(deadline, interrupt);
-        if (!reply) {
-          drop(line);
-          break;
-        }
-        take_answer(line, chore, **reply);
+        if (reply) take_answer(line, chore, **reply);
         redirected = redirected || chore.moved || chore.outcome == Chore::Outcome::again;
-        if (looks && !line.connection->receive(deadline, interrupt)) drop(line);
+        if (!reply || (looks && !line.connection->receive(deadline, interrupt))) drop(line);
         line.failures = 0;
       }
     } catch (std::exception const& fault) {

@@ -21,7 +21,7 @@ struct Event {
     handed_over,        ///< granted by the hand-off of a release; fence; duration: how long this caller had waited
     renewed,            ///< fence; duration: the round trip
     renewal_failed,     ///< no answer to a renewal, it is tried again; reason: why
-    lost,               ///< fence; reason: expired, taken over, deleted …
+    lost,               ///< fence; reason: expired, taken over, deleted …; endpoint: the server that answered last
     released,           ///< fence; duration: how long it was held
     release_failed,     ///< fence; reason: why; it is tried again until the lease is over
     reconnected,        ///< endpoint: a new connection replaces a broken one
