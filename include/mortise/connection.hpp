@@ -44,6 +44,8 @@ class Connection {
  public:
   /// Connects, logs in, selects the database and sets the name, all by `deadline`.
   Connection(Address const& address, Login const& login, SocketLedger& ledger, TimePoint deadline, Wake* interrupt = nullptr);
+  /// Over a socket that may still be connecting, and without a word said: for callers that never wait, with greet() first.
+  Connection(std::string endpoint, Descriptor socket, SocketLedger& ledger);
   Connection(Connection const&) = delete;
   Connection& operator=(Connection const&) = delete;
   ~Connection() { close(); }
@@ -83,6 +85,18 @@ class Connection {
 
   /// The next reply, or nothing if `interrupt` rang first.
   std::optional<Reply> receive(TimePoint deadline, Wake* interrupt = nullptr);
+
+  /// Gathers the log-in; returns how many replies it gets. Each of them goes to check_greeting(), with how many follow it.
+  std::size_t greet(Login const& login);
+  /// Throws, closed, if the server refused a part that matters.
+  void check_greeting(ReplyView reply, std::size_t following);
+
+  /// The same as send() and receive() for callers that poll by themselves: they do what can be done at once.
+  /// False: something is left to be written.
+  bool try_send();
+  std::optional<Reply> try_receive();
+  bool unsent() const noexcept { return written_ < out_.size(); }
+  std::size_t unread() const noexcept { return unread_; }
 
   /// A message nobody asked for, if one is there. Throws if the connection broke.
   std::optional<Reply> push();
@@ -148,32 +162,48 @@ inline Connection::Connection(Address const& address, Login const& login, Socket
   }
 }
 
-inline void Connection::log_in(Login const& login, TimePoint deadline, Wake* interrupt) {
-  std::size_t required = 0;
+inline Connection::Connection(std::string endpoint, Descriptor socket, SocketLedger& ledger)
+    : endpoint_{std::move(endpoint)}, ledger_{&ledger}, context_{::redisConnectFd(socket.get())} {
+  if (!context_) throw std::bad_alloc{};
+  context_->flags &= ~REDIS_BLOCK;
+  entry_ = ledger_->enter(socket.get());
+  socket.release();
+}
+
+inline std::size_t Connection::greet(Login const& login) {
+  std::size_t replies = 1;
   if (!login.username.empty() || !login.password.empty()) {
-    ++required;
+    ++replies;
     if (login.username.empty())
       append({"AUTH", login.password});
     else
       append({"AUTH", login.username, login.password});
   }
   if (login.database != 0) {
-    ++required;
+    ++replies;
     append({"SELECT", std::to_string(login.database)});
   }
   append({"CLIENT", "SETNAME", login.client_name});
+  return replies;
+}
+
+inline void Connection::check_greeting(ReplyView reply, std::size_t following) {
+  if (!reply.is_error()) return;
+  auto error = server_error(reply.text(), endpoint_);
+  // The name is a courtesy: a server on which CLIENT is forbidden or renamed does without.
+  if (following == 0 && (error.errc() == Errc::no_permission || reply.text().starts_with("ERR unknown"))) return;
+  close();
+  throw error;
+}
+
+inline void Connection::log_in(Login const& login, TimePoint deadline, Wake* interrupt) {
+  auto replies = greet(login);
   auto const interrupted = [&] { fail(Errc::connect_failed, "interrupted while connecting"); };
   if (!send(deadline, interrupt)) interrupted();
-  for (std::size_t i = 0; i <= required; ++i) {
+  while (replies-- > 0) {
     auto const reply = receive(deadline, interrupt);
     if (!reply) interrupted();
-    if (!(*reply)->is_error()) continue;
-    auto error = server_error((*reply)->text(), endpoint_);
-    // The name is a courtesy: a server on which CLIENT is forbidden or renamed does without.
-    bool const courtesy = i == required && (error.errc() == Errc::no_permission || (*reply)->text().starts_with("ERR unknown"));
-    if (courtesy) continue;
-    close();
-    throw error;
+    check_greeting(**reply, replies);
   }
 }
 
@@ -235,7 +265,7 @@ inline bool Connection::write_some() {
     if (count >= 0) {
       asked_ = true;
       written_ += static_cast<std::size_t>(count);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN) {  // the last: still connecting
       return false;
     } else if (errno != EINTR) {
       fail(Errc::connection_lost, std::generic_category().message(errno));
@@ -263,6 +293,17 @@ inline std::optional<Reply> Connection::receive(TimePoint deadline, Wake* interr
     fill(would_block);
     look_first = !would_block;
   }
+}
+
+inline bool Connection::try_send() {
+  if (closed()) throw Error{Errc::connection_lost, endpoint_ + ": the connection is closed"};
+  return write_some();
+}
+
+inline std::optional<Reply> Connection::try_receive() {
+  auto reply = push();
+  if (reply && --unread_ == 0) asked_ = false;
+  return reply;
 }
 
 inline std::optional<Reply> Connection::push() {

@@ -13,6 +13,7 @@
 #include <mortise/lock.hpp>
 #include <mortise/observer.hpp>
 #include <mortise/options.hpp>
+#include <mortise/quorum.hpp>
 #include <mortise/recursive_lock.hpp>
 #include <mortise/semaphore.hpp>
 #include <mortise/shared_lock.hpp>

@@ -139,7 +139,7 @@ inline void append_to_mutex(Connection& connection, Request const& request, Scri
   connection.argument(keys.wait);
   connection.argument(request.owner);
   connection.argument(request.lease.count());
-  connection.argument(static_cast<std::int64_t>(wall_microseconds()));
+  connection.argument(static_cast<std::int64_t>(request.floor != 0 ? request.floor : wall_microseconds()));
   connection.argument(request.retention.count());
   connection.argument(request.wait.count());
   if (acquires) connection.argument(request.popped);

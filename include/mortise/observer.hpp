@@ -28,6 +28,7 @@ struct Event {
     orphan_possible,    ///< a request stayed in doubt: the key may live until its TTL ends
     degraded,           ///< the server lacks something optional; reason: what, and what that means
     dropped,            ///< the observer was too slow: events were thrown away before this one; reason: how many
+    no_quorum,          ///< too few nodes of a Quorum agreed to an acquisition; reason: each node and what it answered
   };
 
   Kind kind{};
@@ -53,6 +54,7 @@ constexpr std::string_view to_string(Event::Kind kind) noexcept {
     case Event::Kind::orphan_possible: return "orphan_possible";
     case Event::Kind::degraded: return "degraded";
     case Event::Kind::dropped: return "dropped";
+    case Event::Kind::no_quorum: return "no_quorum";
   }
   return "unknown";
 }

@@ -28,6 +28,7 @@ TEST_CASE("every kind of event has a name of its own, its enumerator's") {
       {Event::Kind::reconnected, "reconnected"},
       {Event::Kind::orphan_possible, "orphan_possible"},
       {Event::Kind::dropped, "dropped"},
+      {Event::Kind::no_quorum, "no_quorum"},
   }));
   CHECK(to_string(row.kind) == row.name);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -184,8 +185,7 @@ inline Descriptor dial_path(Address const& address, TimePoint deadline, Wake* in
   return socket;
 }
 
-/// All addresses of a name in turn, each with its share of the time, so that a dead first one leaves time for the others.
-inline Descriptor dial_host(Address const& address, TimePoint deadline, Wake* interrupt) {
+inline std::unique_ptr<addrinfo, void (*)(addrinfo*)> look_up(Address const& address) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -193,12 +193,16 @@ inline Descriptor dial_host(Address const& address, TimePoint deadline, Wake* in
   addrinfo* raw = nullptr;
   if (int const error = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &raw); error != 0)
     throw Error{Errc::connect_failed, address.text() + ": the name does not resolve: " + ::gai_strerror(error)};
-  std::unique_ptr<addrinfo, void (*)(addrinfo*)> const list{raw, ::freeaddrinfo};
+  return {raw, ::freeaddrinfo};
+}
 
+/// All addresses of a name in turn, each with its share of the time, so that a dead first one leaves time for the others.
+inline Descriptor dial_host(Address const& address, TimePoint deadline, Wake* interrupt) {
+  auto const list = look_up(address);
   int left = 0;
-  for (auto const* one = raw; one != nullptr; one = one->ai_next) ++left;
+  for (auto const* one = list.get(); one != nullptr; one = one->ai_next) ++left;
   int reason = ETIMEDOUT;
-  for (auto const* one = raw; one != nullptr; one = one->ai_next, --left) {
+  for (auto const* one = list.get(); one != nullptr; one = one->ai_next, --left) {
     auto const now = Clock::now();
     if (now >= deadline) failed(address, ETIMEDOUT);
     auto const share = deadline == never ? never : now + (deadline - now) / left;
@@ -215,6 +219,42 @@ inline Descriptor dial_host(Address const& address, TimePoint deadline, Wake* in
     if (reason == ECANCELED) break;
   }
   failed(address, reason);
+}
+
+/// One address of a server as the system takes it.
+struct Resolved {
+  sockaddr_storage to{};
+  socklen_t size{};
+};
+
+/// All addresses behind a name, in the system's order; for a socket path that path. Blocks in the system's resolver.
+inline std::vector<Resolved> resolve(Address const& address) {
+  std::vector<Resolved> found;
+  if (!address.path.empty()) {
+    sockaddr_un to{};
+    to.sun_family = AF_UNIX;
+    if (address.path.size() >= sizeof to.sun_path) failed(address, ENAMETOOLONG);
+    std::memcpy(to.sun_path, address.path.data(), address.path.size());
+    std::memcpy(&found.emplace_back().to, &to, sizeof to);
+    found.back().size = sizeof to;
+    return found;
+  }
+  auto const list = look_up(address);
+  for (auto const* one = list.get(); one != nullptr; one = one->ai_next) {
+    std::memcpy(&found.emplace_back().to, one->ai_addr, one->ai_addrlen);
+    found.back().size = one->ai_addrlen;
+  }
+  return found;
+}
+
+/// A socket on its way to that address: it is writable when it has arrived, or not, which the first write then says.
+inline Descriptor begin_to(Address const& address, Resolved const& target) {
+  auto socket = open_socket(target.to.ss_family);
+  if (!socket) failed(address, errno);
+  if (address.path.empty()) tune(socket.get());
+  if (::connect(socket.get(), reinterpret_cast<sockaddr const*>(&target.to), target.size) != 0 && errno != EINPROGRESS && errno != EINTR)
+    failed(address, errno);
+  return socket;
 }
 
 }  // namespace dialing

@@ -30,6 +30,7 @@ struct Request {
   milliseconds wait{};            ///< acquire: 0 = a try; otherwise, and for a nudge: how long the waiter counts as waiting
   std::string_view popped{};      ///< acquire a mutex: nothing, a popped fence, or "*<µs>" behind a blocking pop
   bool downgrade{false};          ///< keep: a writer goes on as a reader
+  std::uint64_t floor{};          ///< acquire: least fence, the same at all nodes of a quorum; 0: the clock at the time of writing
 
   Hold hold() const noexcept { return keys->hold; }
 };
@@ -43,17 +44,17 @@ struct Answer {
 
 inline Request acquire_request(LockKeys const& keys, std::string_view token, milliseconds lease, milliseconds retention,
                                milliseconds wait, std::string_view popped = {}) noexcept {
-  return {Verb::acquire, &keys, token, lease, {}, retention, wait, popped, false};
+  return {Verb::acquire, &keys, token, lease, {}, retention, wait, popped, false, 0};
 }
 
 inline Request keep_request(LockKeys const& keys, std::string_view token, milliseconds lease, Fence fence,
                             milliseconds retention) noexcept {
-  return {Verb::keep, &keys, token, lease, fence, retention, {}, {}, false};
+  return {Verb::keep, &keys, token, lease, fence, retention, {}, {}, false, 0};
 }
 
 inline Request release_request(LockKeys const& keys, std::string_view owner, milliseconds claim, milliseconds retention,
                                milliseconds wait = {}) noexcept {
-  return {Verb::release, &keys, owner, claim, {}, retention, wait, {}, false};
+  return {Verb::release, &keys, owner, claim, {}, retention, wait, {}, false, 0};
 }
 
 /// Serves whoever waits, if that is possible now, and says when to look again. A room is told in whose name.

@@ -60,6 +60,13 @@ inline bool set_timer(int timer, TimePoint when) noexcept {
 }
 #endif
 
+/// The poll timeout until `deadline`: rounded up, so that a poll never ends before it, and cut to what an int holds.
+inline int poll_timeout(TimePoint deadline, TimePoint now) noexcept {
+  if (deadline == never) return -1;
+  auto const rest = remaining(deadline, now);
+  return static_cast<int>(std::min<milliseconds::rep>(rest.count(), 1000 * 3600));
+}
+
 /// A bell for one poll at a time: ring() may be called from any thread, also from a stop callback; a ring stays until
 /// it is silenced.
 class Wake {
@@ -104,6 +111,24 @@ class Wake {
     errno = saved;
   }
 
+  /// Sleeps until then, finer than in milliseconds where the system can, or until it is rung, which it takes back.
+  void wait_until(TimePoint until) noexcept {
+    pollfd watched{in_.get(), POLLIN, 0};
+    for (;;) {
+      auto const now = Clock::now();
+      auto const rest = std::max(until - now, nanoseconds::zero());
+#if defined(__linux__)
+      timespec const time{static_cast<time_t>(rest.count() / 1'000'000'000), static_cast<long>(rest.count() % 1'000'000'000)};
+      auto const count = ::ppoll(&watched, 1, &time, nullptr);
+#else
+      auto const count = ::poll(&watched, 1, poll_timeout(until, now));
+#endif
+      if (count > 0) return silence();
+      if (Clock::now() >= until) return;
+    }
+  }
+
+
   /// Rings at `when` if it is timed, in place of any time before; a plain one never does.
   void ring_at([[maybe_unused]] TimePoint when) noexcept {
 #if defined(__linux__)
@@ -141,13 +166,6 @@ class Wake {
   Descriptor out_;
 #endif
 };
-
-/// The poll timeout until `deadline`: rounded up, so that a poll never ends before it, and cut to what an int holds.
-inline int poll_timeout(TimePoint deadline, TimePoint now) noexcept {
-  if (deadline == never) return -1;
-  auto const rest = remaining(deadline, now);
-  return static_cast<int>(std::min<milliseconds::rep>(rest.count(), 1000 * 3600));
-}
 
 /// Sleeps until a point of Clock or until the bell rings, also across a suspension of the machine.
 class Alarm {
