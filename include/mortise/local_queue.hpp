@@ -86,7 +86,7 @@ class LocalQueue {
   /// A thread of this core has given that lock up: whoever is first in line need not wait for its next look.
   void hint(std::string_view name) noexcept {
     std::lock_guard const guard{mutex_};
-    if (auto const found = lines_.find(name); found != lines_.end()) found->second->bell->ring();
+    if (auto const found = lines_.find({name, Hold::mutex}); found != lines_.end()) found->second->bell->ring();
   }
 
   /// Nobody waits here any more: everybody is woken.

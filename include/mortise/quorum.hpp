@@ -46,7 +46,7 @@ class QuorumCore final : public Core {
   Acquired acquire(LeaseState& lease, Patience const& patience, Grant& grant) override {
     if (queue_.closed()) throw closed(lease);
     nodes_->note_ttl(lease.spec->options.ttl);
-    QuorumContext const context{*nodes_, pool_, queue_, herald(), options_, label_};
+    QuorumContext const context{*nodes_, pool_, queue_, keeper(), herald(), options_, label_};
     if (!patience.waits) return QuorumAcquisition{context, lease, patience, nullptr}.run(grant);
     auto [turn, place] = queue_.enter(lease.spec, patience.deadline, patience.cancel);
     switch (turn) {

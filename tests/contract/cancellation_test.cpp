@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 using mortise::Lock;
 using support::Waiting;
 
-TEMPLATE_TEST_CASE("a wait that was cancelled before it began takes nothing, though the lock is free", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a wait that was cancelled before it began takes nothing, though the lock is free", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   std::stop_source stop;
@@ -19,7 +19,7 @@ TEMPLATE_TEST_CASE("a wait that was cancelled before it began takes nothing, tho
   CHECK(lock.try_acquire());
 }
 
-TEMPLATE_TEST_CASE("a wait that was cancelled before it began returns at once while somebody holds the lock", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a wait that was cancelled before it began returns at once while somebody holds the lock", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
@@ -30,7 +30,7 @@ TEMPLATE_TEST_CASE("a wait that was cancelled before it began returns at once wh
 }
 
 TEMPLATE_TEST_CASE("a waiter that is cancelled leaves nothing behind: the next try after the release gets the lock", "", InRedis,
-                   InMemory) {
+                   InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
@@ -46,7 +46,7 @@ TEMPLATE_TEST_CASE("a waiter that is cancelled leaves nothing behind: the next t
 }
 
 TEMPLATE_TEST_CASE("a waiter in the middle of the line that is cancelled is left out, and the others keep their order", "", InRedis,
-                   InMemory) {
+                   InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
@@ -68,7 +68,7 @@ TEMPLATE_TEST_CASE("a waiter in the middle of the line that is cancelled is left
   CHECK(last.get().fence() > second.fence());
 }
 
-TEMPLATE_TEST_CASE("when the first of the line is cancelled, the next one waits in its place", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("when the first of the line is cancelled, the next one waits in its place", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
@@ -84,7 +84,7 @@ TEMPLATE_TEST_CASE("when the first of the line is cancelled, the next one waits 
   CHECK(next.get().held());
 }
 
-TEMPLATE_TEST_CASE("a stop token that can never be stopped waits like no token at all", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a stop token that can never be stopped waits like no token at all", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
@@ -94,7 +94,7 @@ TEMPLATE_TEST_CASE("a stop token that can never be stopped waits like no token a
   CHECK(waiting.get());
 }
 
-TEMPLATE_TEST_CASE("a cancellation that races with the release costs nobody the lock", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a cancellation that races with the release costs nobody the lock", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   for (int round = 0; round < 20; ++round) {

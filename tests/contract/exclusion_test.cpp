@@ -11,7 +11,7 @@
 using mortise::Fence;
 using mortise::Lock;
 
-TEMPLATE_TEST_CASE("while one holds the lock, a try by anybody else is answered with nothing", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("while one holds the lock, a try by anybody else is answered with nothing", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock ours{store.backend(), "lock"};
   Lock theirs{store.other(), "lock"};
@@ -23,7 +23,7 @@ TEMPLATE_TEST_CASE("while one holds the lock, a try by anybody else is answered 
   CHECK(lease->held());
 }
 
-TEMPLATE_TEST_CASE("of many threads that try at once, one wins", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("of many threads that try at once, one wins", "", InRedis, InMemory, InQuorum) {
   TestType store;
   constexpr int tries = 8;
   std::vector<std::optional<mortise::Lease>> leases(tries);
@@ -40,7 +40,7 @@ TEMPLATE_TEST_CASE("of many threads that try at once, one wins", "", InRedis, In
   CHECK(std::count_if(leases.begin(), leases.end(), [](auto const& lease) { return lease.has_value(); }) == 1);
 }
 
-TEMPLATE_TEST_CASE("fences rise strictly from grant to grant, however the lease before ended", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("fences rise strictly from grant to grant, however the lease before ended", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   Fence last{};
@@ -73,14 +73,14 @@ TEMPLATE_TEST_CASE("fences rise strictly from grant to grant, however the lease 
   }
 }
 
-TEMPLATE_TEST_CASE("a lock remembers the name it was given", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a lock remembers the name it was given", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock:invoice:42"};
   CHECK(lock.name() == "lock:invoice:42");
   CHECK(lock.acquire().name() == "lock:invoice:42");
 }
 
-TEMPLATE_TEST_CASE("an unguarded counter is exact when every thread works on it under the lock", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("an unguarded counter is exact when every thread works on it under the lock", "", InRedis, InMemory, InQuorum) {
   TestType store;
   constexpr int threads = 4;
   constexpr int turns = 50;

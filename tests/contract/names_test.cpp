@@ -34,7 +34,7 @@ std::vector<std::string> awkward_names() {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("any bytes are a name, and names that differ in any way are different locks", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("any bytes are a name, and names that differ in any way are different locks", "", InRedis, InMemory, InQuorum) {
   TestType store;
   auto const names = awkward_names();
   REQUIRE(std::set(names.begin(), names.end()).size() == names.size());
@@ -56,7 +56,7 @@ TEMPLATE_TEST_CASE("any bytes are a name, and names that differ in any way are d
   }
 }
 
-TEMPLATE_TEST_CASE("a lock is handed over under any name", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a lock is handed over under any name", "", InRedis, InMemory, InQuorum) {
   TestType store;
   for (auto const& name : {every_byte(), std::string{"{"}, std::string{"a }{ b"}, std::string(512, '{')}) {
     auto first = Lock{store.backend(), name}.acquire();
@@ -67,7 +67,7 @@ TEMPLATE_TEST_CASE("a lock is handed over under any name", "", InRedis, InMemory
   }
 }
 
-TEMPLATE_TEST_CASE("no lock is nameless, longer than 512 bytes, or called like a key beside a lock", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("no lock is nameless, longer than 512 bytes, or called like a key beside a lock", "", InRedis, InMemory, InQuorum) {
   TestType store;
   auto const refused = [&](std::string const& name) {
     return thrown_by([&] { Lock{store.backend(), name}; }) == Errc::invalid_option;

@@ -24,7 +24,7 @@ std::string refusal(Backend& backend, LockOptions const& options) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a TTL that is not positive, or out of range, is refused by name and value", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a TTL that is not positive, or out of range, is refused by name and value", "", InRedis, InMemory, InQuorum) {
   TestType store;
   CHECK_THAT(refusal(store.backend(), {.ttl = 0ms}), support::contains("ttl is 0ms"));
   CHECK_THAT(refusal(store.backend(), {.ttl = -1ms}), support::contains("ttl is -1ms"));
@@ -34,12 +34,12 @@ TEMPLATE_TEST_CASE("a TTL that is not positive, or out of range, is refused by n
   CHECK_FALSE(store.exists("lock"));
 }
 
-TEMPLATE_TEST_CASE("a TTL of 0.4 ms is rounded up where its caller rounds it, and then is too short to be held", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a TTL of 0.4 ms is rounded up where its caller rounds it, and then is too short to be held", "", InRedis, InMemory, InQuorum) {
   TestType store;
   CHECK_THAT(refusal(store.backend(), {.ttl = std::chrono::ceil<milliseconds>(400us)}), support::contains("ttl is 1ms"));
 }
 
-TEMPLATE_TEST_CASE("the shortest and the longest TTL are taken", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("the shortest and the longest TTL are taken", "", InRedis, InMemory, InQuorum) {
   TestType store;
   CHECK(refusal(store.backend(), {.ttl = 3ms}).empty());
   Lock longest{store.backend(), "lock", {.ttl = 24h * 365 * 10}};
@@ -50,7 +50,7 @@ TEMPLATE_TEST_CASE("the shortest and the longest TTL are taken", "", InRedis, In
   CHECK(lease.release());
 }
 
-TEMPLATE_TEST_CASE("a max_hold that is not positive is refused", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a max_hold that is not positive is refused", "", InRedis, InMemory, InQuorum) {
   TestType store;
   CHECK_THAT(refusal(store.backend(), {.max_hold = 0ms}), support::contains("max_hold is 0ms"));
   CHECK_THAT(refusal(store.backend(), {.max_hold = -5ms}), support::contains("max_hold is -5ms"));

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 using mortise::Lock;
 using support::Waiting;
 
-TEMPLATE_TEST_CASE("threads get the lock in the order in which they began to wait", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("threads get the lock in the order in which they began to wait", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   constexpr int waiters = 5;
@@ -33,7 +33,7 @@ TEMPLATE_TEST_CASE("threads get the lock in the order in which they began to wai
   CHECK(order == std::vector{0, 1, 2, 3, 4});
 }
 
-TEMPLATE_TEST_CASE("a try while others wait for a lock that is held gets nothing and disturbs nobody", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a try while others wait for a lock that is held gets nothing and disturbs nobody", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
@@ -44,7 +44,7 @@ TEMPLATE_TEST_CASE("a try while others wait for a lock that is held gets nothing
   CHECK(waiting.get().held());
 }
 
-TEMPLATE_TEST_CASE("whoever asks again right after its release goes to the end of the line", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("whoever asks again right after its release goes to the end of the line", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
@@ -57,7 +57,7 @@ TEMPLATE_TEST_CASE("whoever asks again right after its release goes to the end o
   CHECK(again.get().fence() > first.fence());
 }
 
-TEMPLATE_TEST_CASE("waiters of different names do not wait for each other", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("waiters of different names do not wait for each other", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock a{store.backend(), "a"};
   Lock b{store.backend(), "b"};
@@ -74,7 +74,7 @@ TEMPLATE_TEST_CASE("waiters of different names do not wait for each other", "", 
   CHECK(for_a.get().held());
 }
 
-TEMPLATE_TEST_CASE("a waiter in line whose time runs out leaves the others their order", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a waiter in line whose time runs out leaves the others their order", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();

@@ -6,7 +6,7 @@ using mortise::Fence;
 using mortise::Lease;
 using mortise::Lock;
 
-TEMPLATE_TEST_CASE("a release is true once and false after that, and frees the lock at once", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a release is true once and false after that, and frees the lock at once", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
@@ -21,7 +21,7 @@ TEMPLATE_TEST_CASE("a release is true once and false after that, and frees the l
   CHECK(lock.try_acquire());
 }
 
-TEMPLATE_TEST_CASE("a second release leaves the next holder alone", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a second release leaves the next holder alone", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto first = lock.acquire();
@@ -31,7 +31,7 @@ TEMPLATE_TEST_CASE("a second release leaves the next holder alone", "", InRedis,
   CHECK(second.confirm());
 }
 
-TEMPLATE_TEST_CASE("a lease that goes out of scope releases", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a lease that goes out of scope releases", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   {
@@ -41,7 +41,7 @@ TEMPLATE_TEST_CASE("a lease that goes out of scope releases", "", InRedis, InMem
   CHECK_FALSE(store.exists("lock"));
 }
 
-TEMPLATE_TEST_CASE("the late release of an expired lease leaves its successor alone", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("the late release of an expired lease leaves its successor alone", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
   auto late = lock.acquire();
@@ -52,7 +52,7 @@ TEMPLATE_TEST_CASE("the late release of an expired lease leaves its successor al
   CHECK(successor.release());
 }
 
-TEMPLATE_TEST_CASE("a release after a take-over is false and leaves the other's key alone", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a release after a take-over is false and leaves the other's key alone", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
@@ -61,7 +61,7 @@ TEMPLATE_TEST_CASE("a release after a take-over is false and leaves the other's 
   CHECK(store.exists("lock"));
 }
 
-TEMPLATE_TEST_CASE("a release after the key was deleted is false", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a release after the key was deleted is false", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
@@ -70,7 +70,7 @@ TEMPLATE_TEST_CASE("a release after the key was deleted is false", "", InRedis, 
 }
 
 TEMPLATE_TEST_CASE("a moved lease goes on under its new owner, and the moved-from one answers as one that holds nothing", "",
-                   InRedis, InMemory) {
+                   InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto first = lock.acquire();
@@ -93,7 +93,7 @@ TEMPLATE_TEST_CASE("a moved lease goes on under its new owner, and the moved-fro
   CHECK(second.confirm());
 }
 
-TEMPLATE_TEST_CASE("assigning to a lease releases what it held before, and keeps what it gets", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("assigning to a lease releases what it held before, and keeps what it gets", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock a{store.backend(), "a"};
   Lock b{store.backend(), "b"};
@@ -107,7 +107,7 @@ TEMPLATE_TEST_CASE("assigning to a lease releases what it held before, and keeps
   CHECK(lease.confirm());
 }
 
-TEMPLATE_TEST_CASE("a lease outlives its lock and its backend, and is held and released as before", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a lease outlives its lock and its backend, and is held and released as before", "", InRedis, InMemory, InQuorum) {
   TestType store;
   std::optional<Lease> lease;
   {

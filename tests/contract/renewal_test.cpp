@@ -5,7 +5,7 @@
 using mortise::Lock;
 
 TEMPLATE_TEST_CASE("a lease is renewed by itself: after five TTLs it is still held, unseen by anybody in between", "", InRedis,
-                   InMemory) {
+                   InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::ttl}};
   auto lease = lock.acquire();
@@ -19,7 +19,7 @@ TEMPLATE_TEST_CASE("a lease is renewed by itself: after five TTLs it is still he
   CHECK(lease.release());
 }
 
-TEMPLATE_TEST_CASE("between two renewals the lease never drops below a third of its TTL", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("between two renewals the lease never drops below a third of its TTL", "", InRedis, InMemory, InQuorum) {
   TestType store;
   constexpr auto ttl = TestType::ttl * 3;
   Lock lock{store.backend(), "lock", {.ttl = ttl}};
@@ -32,7 +32,7 @@ TEMPLATE_TEST_CASE("between two renewals the lease never drops below a third of 
   CHECK(least > ttl / 3);
 }
 
-TEMPLATE_TEST_CASE("a lease that is not to be renewed ends with its TTL", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a lease that is not to be renewed ends with its TTL", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
   auto const lease = lock.acquire();
@@ -41,7 +41,7 @@ TEMPLATE_TEST_CASE("a lease that is not to be renewed ends with its TTL", "", In
   CHECK_FALSE(store.exists("lock"));
 }
 
-TEMPLATE_TEST_CASE("max_hold ends the renewal, and the lease with the TTL that then runs", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("max_hold ends the renewal, and the lease with the TTL that then runs", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::ttl, .max_hold = TestType::ttl * 2}};
   auto const lease = lock.acquire();
@@ -53,7 +53,7 @@ TEMPLATE_TEST_CASE("max_hold ends the renewal, and the lease with the TTL that t
   CHECK(comes_true(store, [&] { return lease.lost().stop_requested(); }));
 }
 
-TEMPLATE_TEST_CASE("nothing is renewed after a release", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("nothing is renewed after a release", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::brief}};
   auto lease = lock.acquire();
@@ -63,7 +63,7 @@ TEMPLATE_TEST_CASE("nothing is renewed after a release", "", InRedis, InMemory) 
   CHECK_FALSE(store.exists("lock"));
 }
 
-TEMPLATE_TEST_CASE("many leases are renewed side by side", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("many leases are renewed side by side", "", InRedis, InMemory, InQuorum) {
   TestType store;
   std::vector<mortise::Lease> leases;
   for (int i = 0; i < 300; ++i) leases.push_back(Lock{store.backend(), "lock" + std::to_string(i), {.ttl = TestType::ttl}}.acquire());

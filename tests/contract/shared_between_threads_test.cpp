@@ -15,7 +15,7 @@ using mortise::Fence;
 using mortise::Lock;
 using support::Waiting;
 
-TEMPLATE_TEST_CASE("lease and fence are those of the thread that locked, and nobody else's", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("lease and fence are those of the thread that locked, and nobody else's", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   std::lock_guard const guard{lock};
@@ -26,7 +26,7 @@ TEMPLATE_TEST_CASE("lease and fence are those of the thread that locked, and nob
   CHECK(lock.lease().held());
 }
 
-TEMPLATE_TEST_CASE("an unlock by a thread that does not hold the lock does nothing", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("an unlock by a thread that does not hold the lock does nothing", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   std::lock_guard const guard{lock};
@@ -40,7 +40,7 @@ TEMPLATE_TEST_CASE("an unlock by a thread that does not hold the lock does nothi
   CHECK_FALSE(Lock{store.backend(), "lock"}.try_lock());
 }
 
-TEMPLATE_TEST_CASE("threads take turns at a lock they share, and an unguarded counter is exact", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("threads take turns at a lock they share, and an unguarded counter is exact", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   constexpr int threads = 4;
@@ -63,7 +63,7 @@ TEMPLATE_TEST_CASE("threads take turns at a lock they share, and an unguarded co
   CHECK_FALSE(store.exists("lock"));
 }
 
-TEMPLATE_TEST_CASE("while one thread is inside, try_lock by another is false, even after the lease was lost", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("while one thread is inside, try_lock by another is false, even after the lease was lost", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
   lock.lock();
@@ -77,7 +77,7 @@ TEMPLATE_TEST_CASE("while one thread is inside, try_lock by another is false, ev
 }
 
 TEMPLATE_TEST_CASE("a thread that waits for a lock it shares gets in only after the unlock, though the lease was lost before", "",
-                   InRedis, InMemory) {
+                   InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
   lock.lock();
@@ -94,7 +94,7 @@ TEMPLATE_TEST_CASE("a thread that waits for a lock it shares gets in only after 
   CHECK(waiting.get() > fence);
 }
 
-TEMPLATE_TEST_CASE("the late unlock of a lost lease never touches the lease of whoever came after", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("the late unlock of a lost lease never touches the lease of whoever came after", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
   lock.lock();
@@ -107,7 +107,7 @@ TEMPLATE_TEST_CASE("the late unlock of a lost lease never touches the lease of w
 }
 
 TEMPLATE_TEST_CASE("over and over: leases that are lost under shared locks, and no late unlock ever ends another's", "", InRedis,
-                   InMemory) {
+                   InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   constexpr int rounds = 30;

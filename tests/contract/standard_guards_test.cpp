@@ -29,7 +29,7 @@ bool refused_as_deadlock(Call&& call) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("lock_guard, unique_lock and scoped_lock hold the lock in their scope", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("lock_guard, unique_lock and scoped_lock hold the lock in their scope", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   Lock rival{store.other(), "lock"};
@@ -62,7 +62,7 @@ TEMPLATE_TEST_CASE("lock_guard, unique_lock and scoped_lock hold the lock in the
   CHECK_FALSE(store.exists("lock"));
 }
 
-TEMPLATE_TEST_CASE("unique_lock waits, tries, and tries for a while", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("unique_lock waits, tries, and tries for a while", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   Lock rival{store.other(), "lock"};
@@ -77,7 +77,7 @@ TEMPLATE_TEST_CASE("unique_lock waits, tries, and tries for a while", "", InRedi
   CHECK(std::unique_lock{rival, std::chrono::steady_clock::now() + 1min}.owns_lock());
 }
 
-TEMPLATE_TEST_CASE("try_lock_for waits for its turn and gives up at its deadline", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("try_lock_for waits for its turn and gives up at its deadline", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   lock.lock();
@@ -96,7 +96,7 @@ TEMPLATE_TEST_CASE("try_lock_for waits for its turn and gives up at its deadline
   CHECK(waiting.get());
 }
 
-TEMPLATE_TEST_CASE("a guard that waits gets the lock when it is unlocked", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a guard that waits gets the lock when it is unlocked", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   Lock rival{store.other(), "lock"};
@@ -111,7 +111,7 @@ TEMPLATE_TEST_CASE("a guard that waits gets the lock when it is unlocked", "", I
   CHECK(waiting.get() > fence);
 }
 
-TEMPLATE_TEST_CASE("scoped_lock over two locks is free of deadlocks, in whatever order they are named", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("scoped_lock over two locks is free of deadlocks, in whatever order they are named", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock a{store.backend(), "a"};
   Lock b{store.backend(), "b"};
@@ -132,7 +132,7 @@ TEMPLATE_TEST_CASE("scoped_lock over two locks is free of deadlocks, in whatever
   CHECK_FALSE(store.exists("b"));
 }
 
-TEMPLATE_TEST_CASE("a second lock by the thread that holds it is refused as a deadlock, and the first stays", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a second lock by the thread that holds it is refused as a deadlock, and the first stays", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   std::unique_lock const guard{lock};
@@ -146,7 +146,7 @@ TEMPLATE_TEST_CASE("a second lock by the thread that holds it is refused as a de
 }
 
 TEMPLATE_TEST_CASE("a lock() whose lease was lost is still a lock(): locking again is a deadlock, unlock ends it", "", InRedis,
-                   InMemory) {
+                   InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
   lock.lock();
@@ -160,7 +160,7 @@ TEMPLATE_TEST_CASE("a lock() whose lease was lost is still a lock(): locking aga
   lock.unlock();
 }
 
-TEMPLATE_TEST_CASE("lease and fence of a lock that is not held are refused", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("lease and fence of a lock that is not held are refused", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   CHECK(thrown_by([&] { lock.lease(); }) == Errc::not_held);
@@ -169,7 +169,7 @@ TEMPLATE_TEST_CASE("lease and fence of a lock that is not held are refused", "",
   CHECK(thrown_by([&] { lock.fence(); }) == Errc::not_held);
 }
 
-TEMPLATE_TEST_CASE("unlocking what is not locked does nothing", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("unlocking what is not locked does nothing", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   lock.unlock();

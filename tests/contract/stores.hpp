@@ -2,11 +2,14 @@
 // The places in which the contract is proved, with one face: a backend, time that passes, and an outsider's hand.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <mortise/mortise.hpp>
 #include <mortise/testing/memory_backend.hpp>
@@ -46,6 +49,44 @@ class InRedis {
   support::RedisServer server_{};
   std::unique_ptr<Backend> backend_{std::make_unique<Backend>(server_.unix_uri())};
   Backend other_{server_.uri()};
+};
+
+/// Locks at three private servers, by a Quorum.
+class InQuorum {
+ public:
+  using Backend = mortise::Quorum;
+
+  static constexpr milliseconds ttl{1000};
+  static constexpr milliseconds brief{150};
+  static constexpr milliseconds step{20};
+
+  Backend& backend() { return *backend_; }
+  Backend& other() { return other_; }
+  void close() { backend_.reset(); }
+
+  void let_pass(milliseconds time) { std::this_thread::sleep_for(time + milliseconds{10}); }
+
+  void erase(std::string const& name) {
+    for (auto& server : servers_) server.command({"DEL", name});
+  }
+  void occupy(std::string const& name, milliseconds time) {
+    for (auto& server : servers_) server.command({"SET", name, "foreign", "PX", std::to_string(time.count())});
+  }
+  bool exists(std::string const& name) {
+    return std::count_if(servers_.begin(), servers_.end(), [&](auto& server) { return server.command({"EXISTS", name}).integer == 1; }) >= 2;
+  }
+
+ private:
+  std::vector<std::string> uris() const {
+    std::vector<std::string> all;
+    for (auto const& server : servers_) all.push_back(server.uri());
+    return all;
+  }
+
+  std::deque<support::RedisServer> servers_{3};
+  // The servers are new, and so is everything: nothing can have been forgotten.
+  std::unique_ptr<Backend> backend_{std::make_unique<Backend>(uris(), mortise::QuorumOptions{.node_timeout = milliseconds{500}, .quarantine = milliseconds{1}})};
+  Backend other_{uris(), mortise::QuorumOptions{.node_timeout = milliseconds{500}, .quarantine = milliseconds{1}}};
 };
 
 /// Locks in this process. Time passes when it is told to.

@@ -5,7 +5,7 @@
 using mortise::Errc;
 using mortise::Lock;
 
-TEMPLATE_TEST_CASE("what remains of a lease shrinks, and is gone when the lease is", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("what remains of a lease shrinks, and is gone when the lease is", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::ttl, .renew = false}};
   auto lease = lock.acquire();
@@ -19,7 +19,7 @@ TEMPLATE_TEST_CASE("what remains of a lease shrinks, and is gone when the lease 
   CHECK_FALSE(lease.held());
 }
 
-TEMPLATE_TEST_CASE("a lease ends no later than its TTL, and before its key does", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a lease ends no later than its TTL, and before its key does", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::ttl, .renew = false}};
   auto const lease = lock.acquire();
@@ -36,7 +36,7 @@ TEMPLATE_TEST_CASE("a lease ends no later than its TTL, and before its key does"
   CHECK_FALSE(held_without_key);
 }
 
-TEMPLATE_TEST_CASE("confirm is true while the lock is ours, and moves nothing", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("confirm is true while the lock is ours, and moves nothing", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::ttl, .renew = false}};
   auto lease = lock.acquire();
@@ -46,7 +46,7 @@ TEMPLATE_TEST_CASE("confirm is true while the lock is ours, and moves nothing", 
   CHECK(lease.held());
 }
 
-TEMPLATE_TEST_CASE("confirm is false, and the lease lost, when the key was deleted or is another's", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("confirm is false, and the lease lost, when the key was deleted or is another's", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.renew = false}};
   auto lease = lock.acquire();
@@ -62,7 +62,7 @@ TEMPLATE_TEST_CASE("confirm is false, and the lease lost, when the key was delet
   CHECK(comes_true(store, [&] { return lease.lost().stop_requested(); }));
 }
 
-TEMPLATE_TEST_CASE("extend lengthens the lease to the lock's TTL from now", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("extend lengthens the lease to the lock's TTL from now", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::ttl, .renew = false}};
   auto lease = lock.acquire();
@@ -73,7 +73,7 @@ TEMPLATE_TEST_CASE("extend lengthens the lease to the lock's TTL from now", "", 
   CHECK(lease.remaining() <= TestType::ttl);
 }
 
-TEMPLATE_TEST_CASE("extend to a longer TTL keeps the lease past its own", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("extend to a longer TTL keeps the lease past its own", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::ttl, .renew = false}};
   auto lease = lock.acquire();
@@ -84,7 +84,7 @@ TEMPLATE_TEST_CASE("extend to a longer TTL keeps the lease past its own", "", In
   CHECK(lease.confirm());
 }
 
-TEMPLATE_TEST_CASE("extend to a shorter TTL shortens nothing", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("extend to a shorter TTL shortens nothing", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::ttl, .renew = false}};
   auto lease = lock.acquire();
@@ -95,7 +95,7 @@ TEMPLATE_TEST_CASE("extend to a shorter TTL shortens nothing", "", InRedis, InMe
   CHECK(lease.confirm());
 }
 
-TEMPLATE_TEST_CASE("extensions do not add up", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("extensions do not add up", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::ttl, .renew = false}};
   auto lease = lock.acquire();
@@ -106,7 +106,7 @@ TEMPLATE_TEST_CASE("extensions do not add up", "", InRedis, InMemory) {
   CHECK_FALSE(store.exists("lock"));
 }
 
-TEMPLATE_TEST_CASE("an expired lease never comes back", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("an expired lease never comes back", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
   auto lease = lock.acquire();
@@ -118,7 +118,7 @@ TEMPLATE_TEST_CASE("an expired lease never comes back", "", InRedis, InMemory) {
   CHECK_FALSE(lease.release());
 }
 
-TEMPLATE_TEST_CASE("extend to a TTL that no lock could have is refused", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("extend to a TTL that no lock could have is refused", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();

@@ -19,6 +19,7 @@ struct QuorumContext {
   QuorumNodes& nodes;
   LanePool& pool;
   LocalQueue& queue;
+  Keeper& keeper;
   Herald& herald;
   ClientOptions const& options;
   std::string const& label;
@@ -74,7 +75,10 @@ inline std::optional<Acquired> QuorumAcquisition::stopped() {
 
 inline std::optional<Acquired> QuorumAcquisition::attempt(Grant& grant) {
   // Each attempt has a token of its own: the RELEASE of one may never meet a later grant of it.
-  if (tried_) lease_.token = OwnerToken::fresh(context_.label);
+  if (tried_) {
+    lease_.token = OwnerToken::fresh(context_.label);
+    lease_.unsettled = context_.keeper.room_to_settle(lease_.spec, lease_.token.stored());
+  }
   auto const patience = patience_.waits ? std::min(after(deadline_, milliseconds{20}), after(Clock::now(), context_.options.command_timeout)) : deadline_;
   lease_.may_live_until(after(patience, lease_.spec->options.ttl));
   nanoseconds wait{};

@@ -25,10 +25,10 @@ Error no_quorum(QuorumNodes& nodes, Lanes& lanes, std::string const& what, Said&
       line += nodes.endpoint(node) + ": " + words;
     } else if (!nodes.on(node)) {
       line += nodes.reason(node);
-      hopeless += fault && !fault->retryable() ? 1 : 0;
+      if (fault && !fault->retryable()) ++hopeless;
     } else if (fault) {
       line += fault->what();
-      hopeless += fault->retryable() ? 0 : 1;
+      if (!fault->retryable()) ++hopeless;
     } else {
       line += nodes.endpoint(node) + ": not connected";
     }
@@ -96,17 +96,17 @@ class QuorumTally {
     heard_[node] = answer.yes ? 'y' : 'n';
     round_.answered(answer.yes);
   }
-  void refused(std::size_t node, std::size_t, Verb, Error const&) noexcept { failed(node); }
+  void refused(std::size_t node, std::size_t, Verb, Error const&) noexcept { failed(node, false); }
   void lost(std::size_t node) noexcept {
     broke_ = broke_ || (lanes_[node].fault() && lanes_[node].fault()->errc() == Errc::connection_lost);
-    if (heard_[node] == '?') failed(node);
+    if (heard_[node] == '?') failed(node, true);
   }
 
  private:
-  void failed(std::size_t node) noexcept {
+  void failed(std::size_t node, bool lost) noexcept {
     heard_[node] = 'f';
     round_.failed();
-    if (request_.verb == Verb::release) nodes_.owe(node, request_, nodes_.largest_ttl(), false);
+    if (request_.verb == Verb::release) nodes_.owe(node, request_, nodes_.largest_ttl(), lost);
   }
 
   QuorumNodes& nodes_;
@@ -195,7 +195,7 @@ inline std::optional<bool> QuorumTally::run(TimePoint deadline, TimePoint& sent)
   sent = Clock::now();
   for (std::size_t node = 0; node < lanes_.size(); ++node) {
     if (!lanes_[node].ready()) {
-      failed(node);
+      failed(node, false);
       continue;
     }
     heard_[node] = '?';
@@ -204,6 +204,13 @@ inline std::optional<bool> QuorumTally::run(TimePoint deadline, TimePoint& sent)
   }
   lanes_.flush();
   while (!round_.decided() && Clock::now() < deadline) lanes_.turn(deadline, nullptr, *this);
+  if (request_.verb == Verb::release) {
+    // A moment for the others, so that in most cases the lock is gone everywhere when the call returns; not for a node that
+    // already owes an older answer.
+    auto const decided = Clock::now();
+    auto const grace = std::min(deadline, decided + 2 * (decided - sent));
+    while (round_.pending() && lanes_.keep_up() && Clock::now() < grace) lanes_.turn(grace, nullptr, *this);
+  }
   lanes_.detach(request_.verb == Verb::release);
   return round_.verdict();
 }

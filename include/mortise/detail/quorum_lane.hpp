@@ -31,6 +31,8 @@ class Lane {
 
   bool closed() const noexcept { return !connection_; }
   bool ready() const noexcept { return connection_ && greetings_ == 0; }
+  /// The answer that comes next is one to the operation under way: the node has kept up so far.
+  bool keeps_up() const noexcept { return !pending_.empty() && pending_.front().request != nullptr; }
   /// A part of what was asked has not left yet.
   bool unsent() const noexcept { return ready() && connection_->unsent(); }
   /// Nothing is awaited.

@@ -46,6 +46,9 @@ class Lanes {
   void detach(bool undone) noexcept {
     for (auto& lane : lanes_) lane.detach(undone);
   }
+  bool keep_up() const noexcept {
+    return std::any_of(lanes_.begin(), lanes_.end(), [](Lane const& lane) { return lane.keeps_up(); });
+  }
   bool unsent() const noexcept {
     return std::any_of(lanes_.begin(), lanes_.end(), [](Lane const& lane) { return lane.unsent(); });
   }
