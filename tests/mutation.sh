@@ -26,7 +26,7 @@ mutant "a grant's clock starts after the reply" acquisition.hpp \
   's/take\(grant, answer, valid_until\(sent_, ttl\(\)\), false\)/take(grant, answer, valid_until(Clock::now(), ttl()), false)/' faults/slow_answer_test.cpp '*'
 mutant "an extension's clock starts after the reply" link.hpp \
   's/(reached\.answer = to_answer\(request\.verb, \*reply\);)/$1 reached.sent = Clock::now();/' faults/slow_answer_test.cpp '*'
-mutant "a renewal's clock starts after the reply" link.hpp \
+mutant "a renewal's clock starts after the reply" keeper_lines.hpp \
   's/(chore\.outcome = Chore::Outcome::answered;)/$1 chore.sent = Clock::now();/' faults/slow_answer_test.cpp '*'
 mutant "a hand-over's clock starts when it is received" detail/timing.hpp \
   's/std::min\(sent \+ less_drift\(passed\), received\)/received/' unit/timing_test.cpp '*'
