@@ -81,7 +81,7 @@ mutant "a resent request mints a second fence" mutex_scripts.hpp \
 mutant "a late renewal counts" lease_state.hpp \
   's/while \(held\(now\)\) \{\n      word = word_\.load\(std::memory_order_acquire\);\n      if \(word <= 0\) return false;/while (now >= TimePoint::min()) {\n      word = word_.load(std::memory_order_acquire);/' unit/validity_test.cpp '*'
 mutant "held() waits to be told" lease.hpp \
-  's/state_->validity\.held\(state_->core->now\(\)\); \}/state_->validity.standing() == detail::Standing::held; }/' faults/loss_told_test.cpp 'the first held*'
+  's/state_->validity\.held\(state_->core->now\(\)\); \}/state_->validity.standing() == detail::Standing::held; }/' faults/herald_test.cpp 'a lost() callback*'
 mutant "lost() waits for the server" core.hpp \
   's/  herald_->watch\(lease\);\n//' contract/loss_test.cpp '*'
 mutant "held() is true while the release is on its way" core.hpp \
