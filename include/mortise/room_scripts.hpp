@@ -16,10 +16,12 @@ namespace mortise::inline v1::detail {
 
 inline constexpr std::string_view room_lua = R"lua(-- ROOM   KEYS room fence queue alive   ARGV token kind permits ms floor retention wait_ms turn_ms fence downgrade
 --   room     zset: '<kind>:<token>' -> end of its lease, ms; and what the room is -> inf
---   queue    zset: '<kind>:<token>' -> order of arrival;   alive: the same -> until when it counts as waiting, ms
+--   queue    zset: '<kind>:<token>' -> order of arrival;   alive: the same -> until when it counts as waiting, ms;
+--            and who has been let in -> until when its turn has to be popped
 --   kind     r reader, w writer, p permit;   permits: how many, 0 for readers and writers
 local L, F, Q, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, kind, permits, ms, wait, turn_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local token, kind, permits, ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local wait, turn_ms = tonumber(ARGV[7]), tonumber(ARGV[8])
 local me = kind .. ':' .. token
 local what = permits > 0 and ARGV[3] .. ' permits' or 'readers and writers'
 local T = redis.call('TIME')
@@ -89,7 +91,11 @@ local function wait_in_line()
 end
 
 local function serve() -- whoever comes first, and all behind who may be in with it, are in, for a short lease to begin with
-  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', A, '-inf', now)) do leave_line(dead) end
+  for _, late in ipairs(redis.call('ZRANGEBYSCORE', A, '-inf', now)) do -- no longer alive; or let in, and not there to pop its turn
+    if redis.call('DEL', turn_of(string.sub(late, 3))) == 1 then redis.call('ZREM', L, late) end
+    leave_line(late)
+  end
+  if redis.call('ZCARD', L) == 1 then redis.call('DEL', L) end
   while true do
     local head = redis.call('ZRANGE', Q, 0, 0)[1]
     if not head then return end
@@ -98,7 +104,8 @@ local function serve() -- whoever comes first, and all behind who may be in with
       leave_line(head) -- for a room of another kind, which is gone; or nobody knows until when it waits
     else
       if not admits(k) or k ~= 'r' and not next_fence() then return end
-      leave_line(head)
+      redis.call('ZREM', Q, head)
+      redis.call('ZADD', A, whole(now + 200), head)
       hold(head, turn_ms)
       local turn = turn_of(string.sub(head, 3))
       redis.call('RPUSH', turn, whole(fence_for(k)) .. ' ' .. whole(us))
@@ -106,9 +113,11 @@ local function serve() -- whoever comes first, and all behind who may be in with
     end
   end
 end
-local function next_end() -- in so many ms the first of those inside is out, unless it is renewed; -2: nobody is
+local function next_end() -- in so many ms the first of those inside may be out; -2: nobody is inside
   local ends = tonumber(redis.call('ZRANGE', L, 0, 0, 'WITHSCORES')[2])
-  return ends and math.max(ends - now, 1) or -2
+  if not ends then return -2 end
+  local late = tonumber(redis.call('ZRANGE', A, 0, 0, 'WITHSCORES')[2]) or ends
+  return math.max(math.min(ends, late) - now, 1)
 end
 )lua";
 
@@ -138,6 +147,7 @@ local member = me
 if kind == 'w' and not redis.call('ZSCORE', L, me) then member = 'r:' .. token end -- it has been downgraded
 local ends = redis.call('ZSCORE', L, member)
 if not ends then return 0 end
+redis.call('ZREM', A, me)
 if ARGV[10] == '1' then
   redis.call('ZREM', L, member)
   hold('r:' .. token, math.max(ms, tonumber(ends) - now))
