@@ -104,6 +104,20 @@ mutant "a new lease waits until the keeper is free" keeper.hpp \
   's/if \(quitting_ \|\| latest >= occupied_until_\) return;/return;/' faults/keeper_test.cpp '*'
 mutant "settling asks for memory when it is needed" keeper.hpp \
   's/(auto& open = \*lease\.unsettled;)/try { ::operator delete(::operator new(64)); } catch (...) { return; }\n  $1/' 'faults/allocation/*_test.cpp' '*'
+mutant "one permit too many" room_scripts.hpp \
+  's/<= permits/<= permits + 1/' contract/semaphore_test.cpp '*'
+mutant "a writer enters beside readers" room_scripts.hpp \
+  "s/if k == 'r' then return string\.sub\(first, 1, 2\) ~= 'w:' end/if k ~= 'p' then return string.sub(first, 1, 2) ~= 'w:' end/" contract/shared_lock_test.cpp '*'
+mutant "newcomers pass those who wait" room_scripts.hpp \
+  "s/if redis\.call\('EXISTS', Q\) == 0 and admits\(kind\) then/if admits(kind) then/" contract/shared_lock_test.cpp '*'
+mutant "the dead stay in a room" room_scripts.hpp \
+  "s/redis\.call\('ZREMRANGEBYSCORE', L, '-inf', now\)/redis.call('ZREMRANGEBYSCORE', L, '-inf', 0)/g" contract/shared_lock_test.cpp '*'
+mutant "a lost place is not told" detail/verbs.hpp \
+  's/return in_room\(nudge\.hold\(\)\) && !answer\.yes;/return in_room(nudge.hold()) \&\& !answer.yes \&\& false;/' integration/rooms_test.cpp 'a waiter whose place*'
+mutant "a downgrade is not remembered by renewals" room_scripts.hpp \
+  "s/then member = 'r:' \.\. token end/then member = me end/" contract/shared_lock_test.cpp 'a writer that is downgraded*'
+mutant "several locks: the busy one is not looked at" together_script.hpp \
+  "s/elseif owner then/elseif owner == 'nobody' then/" contract/acquire_all_test.cpp '*'
 
 if [[ ${1-} == --help || ${1-} == -h ]]; then usage && exit 0; fi
 if [[ ${1-} == --list ]]; then printf '%s\n' "${names[@]}" && exit 0; fi

@@ -210,7 +210,7 @@ inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped 
   if (!element) return {};
   if (!how().claims) {
     doubt_until_ = std::max(doubt_until_, after(Clock::now(), waiting_life + turn_time));
-    if ((*element)->is_error()) throw server_error((*element)->text(), connection.endpoint());
+    if ((*element)->is_error()) throw connection.refusal((*element)->text());
     return {.answered = true, .claim = (*element)->is_array() ? to_turn((**element)[1].text()) : Answer{}, .received = Clock::now()};
   }
 

@@ -104,12 +104,12 @@ local function serve() -- whoever comes first, and all behind who may be in with
       leave_line(head) -- for a room of another kind, which is gone; or nobody knows until when it waits
     else
       if not admits(k) or k ~= 'r' and not next_fence() then return end
+      local turn = turn_of(string.sub(head, 3)) -- first: while a cluster moves the slot, a new key may be refused
+      redis.call('RPUSH', turn, whole(fence_for(k)) .. ' ' .. whole(us))
+      redis.call('PEXPIRE', turn, turn_ms)
       redis.call('ZREM', Q, head)
       redis.call('ZADD', A, whole(now + 200), head)
       hold(head, turn_ms)
-      local turn = turn_of(string.sub(head, 3))
-      redis.call('RPUSH', turn, whole(fence_for(k)) .. ' ' .. whole(us))
-      redis.call('PEXPIRE', turn, turn_ms)
     end
   end
 end

@@ -15,7 +15,7 @@ using mortise::Lock;
 using mortise::LockSet;
 using support::Waiting;
 
-TEMPLATE_TEST_CASE("all locks are held together, each with a fence of its own, and released together", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("all locks are held together, each with a fence of its own, and released together", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock a{store.backend(), "a"};
   Lock b{store.backend(), "b"};

@@ -11,7 +11,7 @@ using mortise::RecursiveLock;
 using support::Waiting;
 
 TEMPLATE_TEST_CASE("a recursive lock is locked as often as unlocked, with one fence, and released by the outermost unlock", "", InRedis,
-                   InMemory) {
+                   InMemory, InQuorum) {
   TestType store;
   RecursiveLock lock{store.backend(), "lock"};
   RecursiveLock rival{store.other(), "lock"};
@@ -34,7 +34,7 @@ TEMPLATE_TEST_CASE("a recursive lock is locked as often as unlocked, with one fe
   lock.lock();  // for the guard
 }
 
-TEMPLATE_TEST_CASE("a recursive lock is a Lock to all others", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a recursive lock is a Lock to all others", "", InRedis, InMemory, InQuorum) {
   TestType store;
   RecursiveLock lock{store.backend(), "lock"};
   lock.lock();
@@ -46,7 +46,7 @@ TEMPLATE_TEST_CASE("a recursive lock is a Lock to all others", "", InRedis, InMe
   CHECK(Lock{store.other(), "lock"}.try_acquire());
 }
 
-TEMPLATE_TEST_CASE("another thread waits for a recursive lock until the outermost unlock, and cannot unlock it", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("another thread waits for a recursive lock until the outermost unlock, and cannot unlock it", "", InRedis, InMemory, InQuorum) {
   TestType store;
   RecursiveLock lock{store.backend(), "lock"};
   lock.lock();
@@ -70,7 +70,7 @@ TEMPLATE_TEST_CASE("another thread waits for a recursive lock until the outermos
   CHECK(later > fence);
 }
 
-TEMPLATE_TEST_CASE("a re-entry does not touch the TTL, and goes on where the lease was lost", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a re-entry does not touch the TTL, and goes on where the lease was lost", "", InRedis, InMemory, InQuorum) {
   TestType store;
   RecursiveLock lock{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
   lock.lock();
@@ -86,7 +86,7 @@ TEMPLATE_TEST_CASE("a re-entry does not touch the TTL, and goes on where the lea
   CHECK(Lock{store.other(), "lock"}.try_acquire());
 }
 
-TEMPLATE_TEST_CASE("a recursive lock is renewed until the outermost unlock", "", InRedis, InMemory) {
+TEMPLATE_TEST_CASE("a recursive lock is renewed until the outermost unlock", "", InRedis, InMemory, InQuorum) {
   TestType store;
   RecursiveLock lock{store.backend(), "lock", {.ttl = TestType::ttl}};
   std::lock_guard const outer{lock};

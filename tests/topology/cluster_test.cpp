@@ -11,7 +11,8 @@ TEST_CASE("all keys of every primitive are in one slot, by the cluster's own wor
   for (auto const& name : names) {
     CAPTURE(name);
     mortise::detail::LockKeys const keys{name};
-    for (auto const& key : {keys.lock, keys.fence, keys.wake, keys.wait, mortise::detail::guard_key(name)}) {
+    mortise::detail::LockKeys const room{name, mortise::detail::Hold::reader};
+    for (auto const& key : {keys.lock, keys.fence, keys.wake, keys.wait, room.queue, room.alive, room.turn("host:1#0"), mortise::detail::guard_key(name)}) {
       CHECK(cluster.slot(key) == keys.slot);
       CHECK(cluster.slot(key) == mortise::detail::key_slot(key));
     }

@@ -42,7 +42,8 @@ inline constexpr std::array<ServerErrorClass, 20> server_errors{{
 }};
 
 /// Replies that say it in words instead of by a code.
-inline constexpr std::array<ServerErrorClass, 6> server_error_phrases{{
+inline constexpr std::array<ServerErrorClass, 7> server_error_phrases{{
+    {"attempted to access a non local key", Errc::server_refused, false, "the slot of this lock is being moved"},
     {"max number of clients reached", Errc::server_refused, false, "raise maxclients or close connections"},
     {"invalid password", Errc::auth_failed, true, "the password is wrong"},
     {"without any password configured", Errc::auth_failed, true, "the server has no password set: leave it out"},
