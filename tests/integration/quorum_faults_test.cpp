@@ -66,8 +66,11 @@ TEST_CASE("frozen nodes, a minority, cost nothing, come back by themselves, and 
     CHECK_THAT(events, contains("reconnected " + nodes.endpoint(node)));
   }
   CHECK(wait_until([&] { return nodes.holding("lock") == std::string(count, '-'); }, 10s));
-  auto const all = lock.try_acquire();
-  CHECK(wait_until([&] { return nodes.holding("lock") == std::string(count, 'x'); }, 5s));
+  CHECK(wait_until([&] {
+    auto const all = lock.try_acquire();
+    std::this_thread::sleep_for(10ms);
+    return nodes.holding("lock") == std::string(count, 'x');
+  }, 10s));
 }
 
 TEST_CASE("a Quorum that begins with a frozen minority waits one node timeout in all, once") {
@@ -100,15 +103,14 @@ TEST_CASE("three of five frozen: no quorum, told with each node's answer, in tim
     CHECK(error->retryable());
     std::string const what = error->what();
     CHECK_THAT(what, contains("3 of 5 nodes have to agree"));
-    CHECK_THAT(what, contains(nodes.endpoint(1) + ": granted"));
-    CHECK_THAT(what, contains(nodes.endpoint(4) + ": granted"));
+    for (auto const node : {1U, 4U}) CHECK_THAT(what, contains(nodes.endpoint(node) + (i == 0 ? ": granted" : ": not asked, for too few others can be")));
     for (auto const node : {0U, 2U, 3U}) CHECK_THAT(what, contains(nodes.endpoint(node) + ": no "));
     CHECK(what.find('\n') == std::string::npos);
-    CHECK(nodes.holding("lock", "?-??-") == "?-??-");
+    CHECK(nodes.holding("lock", ".-..-") == ".-..-");
   }
   CHECK(wait_until([&] {
     std::lock_guard const guard{mutex};
-    return reason.find(nodes.endpoint(1) + ": granted") != std::string::npos;
+    return reason.find(nodes.endpoint(1) + ": ") != std::string::npos;
   }));
   auto const waited = time_of([&] { CHECK(errc_of([&] { return lock.acquire_for(400ms); }) == Errc::no_quorum); return 0; });
   CHECK(waited >= 300ms);
@@ -118,7 +120,7 @@ TEST_CASE("three of five frozen: no quorum, told with each node's answer, in tim
   REQUIRE(release);
   CHECK(release->errc() == Errc::no_quorum);
   CHECK_THAT(release->what(), contains(nodes.endpoint(1) + ": released"));
-  CHECK(nodes.holding("held", "?-??-") == "?-??-");
+  CHECK(nodes.holding("held", ".-..-") == ".-..-");
 
   // With two of the living busy it is still no answer: nobody knows what the others would say.
   nodes.occupy({1, 4}, "lock");

@@ -25,11 +25,11 @@ struct QuorumServers : std::deque<LockServer> {
   }
   std::string endpoint(std::size_t node) const { return "127.0.0.1:" + std::to_string((*this)[node].port()); }
 
-  /// By server: 'x' where the key is, '-' where it is not, '?' where nobody answers.
+  /// By server: 'x' where the key is, '-' where it is not, '.' where nobody is asked.
   std::string holding(std::string const& name, std::string const& asleep = {}) {
     std::string all;
     for (std::size_t node = 0; node < size(); ++node)
-      all += node < asleep.size() && asleep[node] == '?' ? '?' : (*this)[node].exists(name) ? 'x' : '-';
+      all += node < asleep.size() && asleep[node] == '.' ? '.' : (*this)[node].exists(name) ? 'x' : '-';
     return all;
   }
   /// Another client's lock at some of them.

@@ -21,7 +21,7 @@ namespace {
 struct Asked : AcquireRound {
   Asked(std::size_t nodes, std::size_t needed, std::vector<Vote> votes = {}) : AcquireRound{nodes, needed}, count{nodes} {
     votes.resize(nodes, Vote::full);
-    for (std::size_t node = 0; node < nodes; ++node) invite(node, votes[node]);
+    for (std::size_t node = 0; node < nodes; ++node) invite(node, votes[node], 5000);
     begin();
     for (std::size_t node = 0; node < nodes; ++node)
       if (votes[node] != Vote::none) CHECK(take_request(node) == Verb::acquire);
@@ -201,9 +201,10 @@ TEST_CASE("the vote of a node that may have lost its data is void") {
   CHECK(round.outcome() == Outcome::failed);
 }
 
-TEST_CASE("votes of nodes as new as the whole deployment count when all have answered and none is busy") {
+TEST_CASE("votes of nodes as new as the whole deployment count when all have answered and none knows a lease older than they are") {
   std::vector const young(3, Vote::unopposed);
   Asked round{3, 2, young};
+  CHECK(round.looks());
   round.grant(1, 7);
   round.grant(2, 7);
   CHECK(round.outcome() == Outcome::open);
@@ -215,7 +216,18 @@ TEST_CASE("votes of nodes as new as the whole deployment count when all have ans
     round.lost(0);
     CHECK(round.outcome() == Outcome::granted);
   }
-  SECTION("the last one knows a holder: the others may have forgotten theirs") {
+  SECTION("the last one knows a holder from later on: that one would be known to the others too") {
+    round.noted(0, 5001);
+    round.busy(0);
+    CHECK(round.outcome() == Outcome::granted);
+  }
+  SECTION("the last one is in the hands of somebody who draws no fences") {
+    round.noted(0, 0);
+    round.busy(0);
+    CHECK(round.outcome() == Outcome::granted);
+  }
+  SECTION("the last one knows an older holder: the others may have forgotten theirs") {
+    round.noted(0, 4999);
     round.busy(0);
     CHECK(round.outcome() == Outcome::failed);
     CHECK(round.due() == "-rr");

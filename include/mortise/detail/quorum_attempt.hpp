@@ -60,6 +60,7 @@ class QuorumAttempt {
   Error error() { return detail::no_quorum(nodes_, lanes_, "lock " + printable(acquire_.keys->lock), [this](std::size_t node) { return said(node); }); }
 
   void answered(std::size_t node, std::size_t, Verb verb, Answer const& answer) noexcept { round_.answered(node, verb, answer); }
+  void noted(std::size_t node, std::uint64_t fence) noexcept { round_.noted(node, fence); }
   void refused(std::size_t node, std::size_t, Verb verb, Error const&) noexcept { round_.refused(node, verb); }
   void lost(std::size_t node) noexcept {
     broke_ = broke_ || (lanes_[node].fault() && lanes_[node].fault()->errc() == Errc::connection_lost);
@@ -67,6 +68,7 @@ class QuorumAttempt {
   }
 
  private:
+  void sit_out_short_quarantine();
   void carry(TimePoint until);
   void write_due() noexcept;
   std::string said(std::size_t node);
@@ -123,9 +125,13 @@ class QuorumTally {
 inline auto QuorumAttempt::run(Grant& grant, TimePoint deadline) -> Result {
   lanes_.prepare(deadline);
   lanes_.check_distinct();
+  sit_out_short_quarantine();
   auto const began = Clock::now();
-  for (std::size_t node = 0; node < lanes_.size(); ++node)
-    if (lanes_[node].ready() && !lanes_[node].behind()) round_.invite(node, nodes_.vote(node, began));
+  for (std::size_t node = 0; node < lanes_.size(); ++node) {
+    if (!lanes_[node].ready() || lanes_[node].behind()) continue;
+    auto const vote = nodes_.vote(node, began);
+    round_.invite(node, vote, vote == Vote::unopposed ? nodes_.born_at(node, began) : 0);
+  }
   round_.begin();
   // Counted from before the first of them is written; an answer that comes when that is over is of no use.
   auto const until = valid_until(began, ttl_);
@@ -144,6 +150,18 @@ inline auto QuorumAttempt::run(Grant& grant, TimePoint deadline) -> Result {
   lanes_.detach(true);
   if (late || (ended >= until && !round_.busy())) return Result::too_late;
   return round_.busy() ? Result::busy : Result::no_quorum;
+}
+
+/// A few milliseconds are waited for rather than failed for.
+inline void QuorumAttempt::sit_out_short_quarantine() {
+  constexpr milliseconds short_enough{5};
+  auto const now = Clock::now();
+  milliseconds longest{0};
+  for (std::size_t node = 0; node < lanes_.size(); ++node) {
+    if (!lanes_[node].ready() || nodes_.vote(node, now) == Vote::full) continue;
+    if (auto const rest = nodes_.quarantined_for(node, now); rest <= short_enough) longest = std::max(longest, rest);
+  }
+  if (longest > milliseconds::zero()) await_descriptor(-1, 0, after(now, longest), nullptr);
 }
 
 /// Until the round is decided, or what it did is undone.
@@ -174,6 +192,10 @@ inline void QuorumAttempt::write_due() noexcept {
         continue;
       }
       if (*verb == Verb::keep) keep_.fence = round_.fence();
+      if (*verb == Verb::acquire && round_.looks()) {
+        lane.look(*acquire_.keys, acquire_);
+        if (lane.closed()) continue;  // told as lost
+      }
       lane.ask(*verb == Verb::acquire ? acquire_ : *verb == Verb::keep ? keep_ : release_, 0);
     }
   }
@@ -187,6 +209,7 @@ inline std::string QuorumAttempt::said(std::size_t node) {
   auto const now = Clock::now();
   if (lanes_[node].ready() && nodes_.vote(node, now) == Vote::none)
     return "in quarantine for " + text(nodes_.quarantined_for(node, now)) + ", for it may have lost its data in a restart";
+  if (lanes_[node].ready() && !lanes_[node].fault()) return "not asked, for too few others can be";
   return {};
 }
 

@@ -60,6 +60,8 @@ class Lane {
 
   /// Gathers a request, which stays where it is until detach(). Its answer is known by `tag`.
   void ask(Request const& request, std::size_t tag) noexcept;
+  /// Gathers a question for the last fence of that lock: goes to heard.noted(node, fence).
+  void look(LockKeys const& keys, Request const& request) noexcept;
   /// Writes what the kernel takes.
   void flush() noexcept;
   /// Reads what has arrived. `heard` has answered(node, tag, verb, Answer), refused(node, tag, verb, Error).
@@ -83,6 +85,7 @@ class Lane {
   struct Pending {
     Verb verb{};
     bool in_full{false};
+    bool looks{false};                   // not the verb, but a look at the fence
     std::size_t tag{};
     TimePoint sent{};
     Request const* request{};            // of the operation under way
@@ -118,6 +121,7 @@ class Lane {
 
 inline void Lane::begin(TimePoint deadline) noexcept {
   late_greeting_ = deadline;
+  broken_ = false;  // whom it broke under has been told, or has gone
   try {
     targets_ = dialing::resolve(nodes_->config(node_).address);
     target_ = 0;
@@ -149,8 +153,17 @@ inline void Lane::open_next() {
 
 inline void Lane::ask(Request const& request, std::size_t tag) noexcept {
   try {
-    pending_.push_back({request.verb, false, tag, Clock::now(), &request, {}});
+    pending_.push_back({.verb = request.verb, .tag = tag, .sent = Clock::now(), .request = &request});
     append(*connection_, request);
+  } catch (...) {
+    drop(Error{Errc::connection_lost, nodes_->endpoint(node_) + ": no memory for a request"});
+  }
+}
+
+inline void Lane::look(LockKeys const& keys, Request const& request) noexcept {
+  try {
+    pending_.push_back({.verb = Verb::keep, .looks = true, .sent = Clock::now(), .request = &request});  // leaves nothing behind
+    connection_->append({"GET", keys.fence});
   } catch (...) {
     drop(Error{Errc::connection_lost, nodes_->endpoint(node_) + ": no memory for a request"});
   }
@@ -218,8 +231,15 @@ void Lane::hear(ReplyView reply, Heard& heard) {
     if (question.debt && question.verb == Verb::release && reply.is_error()) nodes_->owe(node_, *question.debt);
     return;
   }
-  if (is_unknown_script(reply) && !question.in_full) {
-    pending_.push_back({question.verb, true, question.tag, Clock::now(), question.request, {}});
+  if (question.looks) {
+    std::uint64_t fence = 0;
+    if (reply.is_text() && !reply.is_error()) {
+      auto const text = reply.text();
+      std::from_chars(text.data(), text.data() + text.size(), fence);
+    }
+    if constexpr (requires { heard.noted(node_, fence); }) heard.noted(node_, fence);
+  } else if (is_unknown_script(reply) && !question.in_full) {
+    pending_.push_back({.verb = question.verb, .in_full = true, .tag = question.tag, .sent = Clock::now(), .request = question.request});
     append(*connection_, *question.request, ScriptBy::text);
     connection_->try_send();
   } else if (reply.is_error()) {

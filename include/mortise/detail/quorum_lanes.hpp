@@ -61,7 +61,7 @@ class Lanes {
   /// Throws if a node of the list turned out to be another one's server.
   void check_distinct() const {
     for (auto const& lane : lanes_)
-      if (lane.fault() && lane.fault()->errc() == Errc::invalid_option && lane.closed()) throw Error{*lane.fault()};
+      if (lane.fault() && lane.fault()->errc() == Errc::invalid_option && !lane.ready()) throw Error{*lane.fault()};
   }
 
  private:

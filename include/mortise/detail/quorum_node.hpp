@@ -86,6 +86,8 @@ class QuorumNodes {
     }
   }
   Vote vote(std::size_t node, TimePoint now);
+  /// Since when the process behind the node has been there at the latest, on the wall clock in µs.
+  std::uint64_t born_at(std::size_t node, TimePoint now);
   /// How long the vote of a node is still void.
   milliseconds quarantined_for(std::size_t node, TimePoint now);
 
@@ -171,6 +173,12 @@ inline void QuorumNodes::greeted(std::size_t node, std::string run_id, std::chro
 inline Vote QuorumNodes::vote(std::size_t node, TimePoint now) {
   std::lock_guard const guard{mutex_};
   return vote_of(lives_, node, quarantine(), now);
+}
+
+inline std::uint64_t QuorumNodes::born_at(std::size_t node, TimePoint now) {
+  std::lock_guard const guard{mutex_};
+  auto const age = std::chrono::duration_cast<microseconds>(now - lives_[node].born).count();
+  return wall_microseconds() - static_cast<std::uint64_t>(std::max<std::int64_t>(age, 0));
 }
 
 inline milliseconds QuorumNodes::quarantined_for(std::size_t node, TimePoint now) {

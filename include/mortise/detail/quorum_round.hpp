@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -19,7 +20,7 @@ constexpr std::size_t majority(std::size_t nodes) noexcept { return nodes / 2 + 
 /// How far a node's grant may be trusted.
 enum class Vote : std::uint8_t {
   none,       ///< it may have lost its data: not asked
-  unopposed,  ///< as new as the whole deployment: counts if every other node has answered and none of them is busy
+  unopposed,  ///< as new as the whole deployment: counts if every other node has answered and none knows a lease older than it
   full,
 };
 
@@ -33,11 +34,18 @@ class AcquireRound {
   AcquireRound(std::size_t nodes, std::size_t needed) : nodes_(nodes), needed_{needed} {}
 
   /// The node takes part. One that is never invited counts as failed.
-  void invite(std::size_t node, Vote vote) noexcept {
+  /// `born`: since when the process behind it has been there at the latest, on the clock that fences are drawn from.
+  void invite(std::size_t node, Vote vote, std::uint64_t born = 0) noexcept {
     if (vote == Vote::none) return;
     nodes_[node].stage = Stage::invited;
     nodes_[node].vote = vote;
+    nodes_[node].born = born;
+    looks_ = looks_ || vote == Vote::unopposed;
   }
+  /// Whether each node has to tell its last fence, before it is asked for a grant.
+  bool looks() const noexcept { return looks_; }
+  /// The last fence of a node before it was asked for a grant; 0: none.
+  void noted(std::size_t node, std::uint64_t fence) noexcept { nodes_[node].last_fence = fence; }
 
   /// Everybody is invited: with too few it has failed already.
   void begin() noexcept { decide(); }
@@ -85,6 +93,8 @@ class AcquireRound {
     Step raise{Step::none};
     Step undo{Step::none};
     std::uint64_t fence{0};
+    std::uint64_t last_fence{0};
+    std::uint64_t born{0};
   };
 
   template <class Predicate>
@@ -105,6 +115,7 @@ class AcquireRound {
   std::size_t refusals_of_raise_{0};
   std::uint64_t fence_{0};
   bool raising_{false};
+  bool looks_{false};
   Outcome outcome_{Outcome::open};
 };
 
@@ -194,9 +205,12 @@ inline void AcquireRound::lost(std::size_t node) noexcept {
 inline void AcquireRound::decide() noexcept {
   if (outcome_ != Outcome::open) return;
   auto const open = count(pending);
-  bool const opposed = any_busy();
-  auto const may_vote = [&](Node const& node) { return node.vote == Vote::full || !opposed; };
-  auto const votes = [&](Node const& node) { return node.vote == Vote::full || (!opposed && open == 0); };
+  // A fence is the time of its grant: a holder from before the node's birth may have had this node too.
+  std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();
+  for (auto const& node : nodes_)
+    if (node.stage == Stage::busy && node.last_fence != 0) oldest = std::min(oldest, node.last_fence);
+  auto const may_vote = [&](Node const& node) { return node.vote == Vote::full || oldest > node.born; };
+  auto const votes = [&](Node const& node) { return node.vote == Vote::full || (oldest > node.born && open == 0); };
 
   if (!raising_) {
     std::size_t grants = 0;
