@@ -38,6 +38,12 @@ void Raw::append(std::initializer_list<std::string_view> arguments) {
     throw std::runtime_error{context_->errstr};
 }
 
+void Raw::flush() {
+  int done = 0;
+  while (done == 0)
+    if (::redisBufferWrite(context_.get(), &done) != REDIS_OK) throw std::runtime_error{context_->errstr};
+}
+
 Reply Raw::receive() {
   void* received = nullptr;
   if (::redisGetReply(context_.get(), &received) != REDIS_OK) throw std::runtime_error{context_->errstr};

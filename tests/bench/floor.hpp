@@ -32,6 +32,8 @@ class Raw {
  public:
   explicit Raw(Endpoint const& endpoint);
   void append(std::initializer_list<std::string_view> arguments);
+  /// Writes what was appended.
+  void flush();
   mortise::detail::Reply receive();
   mortise::detail::Reply command(std::initializer_list<std::string_view> arguments) {
     append(arguments);

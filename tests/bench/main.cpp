@@ -24,13 +24,15 @@ constexpr Measurement measurements[] = {
     {"rooms", bench::rooms},
     {"threads", bench::threads_of_a_client},
     {"renewal", bench::renewal},
+    {"quorum", bench::quorum},
     {"others", bench::others},
 };
 
 int usage() {
-  std::cerr << "usage: mortise-bench --port N --socket PATH [--quick] [--csv FILE] [--others FOLDER]\n"
-               "       [footprint|pair|handoff|rooms|threads|renewal|others]...\n"
-               "All data of the Redis server on 127.0.0.1:N, which also listens at PATH, is deleted.\n";
+  std::cerr << "usage: mortise-bench --port N --socket PATH [--quick] [--csv FILE] [--others FOLDER] [--node N]...\n"
+               "       [footprint|pair|handoff|rooms|threads|renewal|quorum|others]...\n"
+               "All data of the Redis server on 127.0.0.1:N, which also listens at PATH, is deleted. A quorum has five more\n"
+               "by --node; they are stopped and continued.\n";
   return 64;
 }
 
@@ -42,12 +44,14 @@ int main(int argc, char** argv) try {
   std::vector<std::string_view> wanted;
   for (int i = 1; i < argc; ++i) {
     std::string_view const argument = argv[i];
-    bool const valued = argument == "--port" || argument == "--socket" || argument == "--csv" || argument == "--others";
+    bool const valued = argument == "--port" || argument == "--socket" || argument == "--csv" || argument == "--others" || argument == "--node";
     if (valued && i + 1 == argc) return usage();
     if (argument == "--port")
       setting.tcp.port = std::atoi(argv[++i]);
     else if (argument == "--socket")
       setting.local.path = argv[++i];
+    else if (argument == "--node")
+      setting.nodes.push_back({.host = "127.0.0.1", .port = std::atoi(argv[++i])});
     else if (argument == "--csv")
       csv = argv[++i];
     else if (argument == "--others")

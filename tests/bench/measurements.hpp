@@ -14,6 +14,7 @@ namespace bench {
 struct Setting {
   Endpoint tcp{};
   Endpoint local{};
+  std::vector<Endpoint> nodes{};  ///< more servers, for quorums
   bool quick{false};
   std::string others{};  ///< the folder of the programs that drive other clients; empty: without them
 };
@@ -28,6 +29,8 @@ std::vector<Table> rooms(Setting const& setting);
 std::vector<Table> renewal(Setting const& setting);
 /// Pairs a second of many threads that share a Client.
 std::vector<Table> threads_of_a_client(Setting const& setting);
+/// Locks that several servers have to agree on.
+std::vector<Table> quorum(Setting const& setting);
 /// What people would use instead.
 std::vector<Table> others(Setting const& setting);
 /// Memory and threads for each client, held lease and waiter. Comes first: memory that was used before would hide it.

@@ -4,7 +4,7 @@
 # output, a CSV file, and plots of it.
 #
 #   tests/bench/run.sh [--quick] [--csv FILE] [--plots FOLDER] [--program FILE]
-#                      [footprint|pair|handoff|rooms|threads|renewal|others|compile]...
+#                      [footprint|pair|handoff|rooms|threads|renewal|quorum|others|compile]...
 #
 #   others            redis-py (python3-redis) and node-redlock (by npm), where they are installed or can be
 #
@@ -30,12 +30,12 @@ while (($#)); do
     --csv) csv=${2:?--csv needs a file} && shift ;;
     --plots) plots=${2:?--plots needs a folder} && shift ;;
     --program) program=${2:?--program needs a file} && shift ;;
-    footprint | pair | handoff | rooms | threads | renewal | others | compile) wanted+=("$1") ;;
+    footprint | pair | handoff | rooms | threads | renewal | quorum | others | compile) wanted+=("$1") ;;
     *) fail 'usage: see the head of this file' ;;
   esac
   shift
 done
-((${#wanted[@]})) || wanted=(footprint pair handoff rooms threads renewal others compile)
+((${#wanted[@]})) || wanted=(footprint pair handoff rooms threads renewal quorum others compile)
 
 mkdir -p "$(dirname "$csv")"
 rm -f "$csv"
@@ -44,8 +44,14 @@ rm -f "$csv"
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/mortise-bench.XXXXXX")
 server=
+nodes=()  # the servers of a quorum, and their ports
+node_ports=()
 clean_up() {
-  if [[ $server ]]; then kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; fi
+  local one
+  for one in $server "${nodes[@]}"; do
+    kill -CONT "$one" 2>/dev/null
+    kill "$one" 2>/dev/null && wait "$one" 2>/dev/null
+  done
   rm -rf "$folder"
 }
 trap clean_up EXIT
@@ -69,6 +75,21 @@ start_server() {
     wait $server 2>/dev/null || true
   done
   fail "no redis-server: $(cat "$folder/log")"
+}
+
+start_nodes() {  # five
+  local first=$port first_server=$server
+  mv "$folder/s" "$folder/first"  # the name is wanted again; who listens there goes on
+  local _
+  for _ in 1 2 3 4 5; do
+    start_server
+    nodes+=("$server")
+    node_ports+=(--node "$port")
+    rm -f "$folder/s"
+  done
+  port=$first
+  server=$first_server
+  mv "$folder/first" "$folder/s"
 }
 
 # --- other clients, in a folder of this run
@@ -115,13 +136,14 @@ if ((${#measured[@]})); then
     program=$(find build/bench -name mortise-bench -type f)
   fi
   start_server
+  if [[ " ${measured[*]} " == *' quorum '* ]]; then start_nodes; fi
   program=$(realpath "$program")
   csv=$(realpath -m "$csv")
   others=()
   if [[ " ${wanted[*]} " == *' others '* ]]; then
     if ((${#quick[@]})); then echo 'skipped: other clients, in a quick run'; else get_others && others=(--others "$folder/others"); fi
   fi
-  (cd "$folder" && exec "$program" --port "$port" --socket "$folder/s" "${quick[@]}" "${others[@]}" --csv "$csv" "${measured[@]}")
+  (cd "$folder" && exec "$program" --port "$port" --socket "$folder/s" "${quick[@]}" "${others[@]}" "${node_ports[@]}" --csv "$csv" "${measured[@]}")
 fi
 if [[ " ${wanted[*]} " == *' compile '* ]]; then compile_cost; fi
 if command -v python3 >/dev/null; then

@@ -122,7 +122,7 @@ int contend(std::vector<std::string> const& uris, std::string const& store, Hist
     counts[last_grant] = support::boottime_ns();
     if (number.touch(fence)) {
       auto const value = number.value();
-      std::this_thread::sleep_for(milliseconds{dice.up_to(dice.in_hundred(95) ? 3 : 1500)});
+      std::this_thread::sleep_for(milliseconds{dice.up_to(dice.in_hundred(99) ? 3 : 1500)});
       if (auto const until = believed_until(*lease); lease->held()) log.add(Happening::belief_renewed, 1, fence.value, until);
       if (number.write(value + 1, fence))
         ++counts[turns];
