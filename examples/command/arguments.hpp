@@ -61,8 +61,8 @@ inline constexpr std::string_view help_text = R"(mortise: distributed locks in R
 
   mortise --help | --version
 
-URI: redis://[user[:password]@]host[:port][/db] or unix:///path; default: the environment's MORTISE_REDIS, else
-redis://127.0.0.1:6379. A password belongs into MORTISE_REDIS: everybody on the machine can read a command line.
+URI: redis://[user[:password]@]host[:port][/db], unix:///path, redis+sentinel://host[:port],.../service[/db] or
+redis+cluster://host[:port],...; default: the environment's MORTISE_REDIS, else redis://127.0.0.1:6379. A password belongs into MORTISE_REDIS: everybody on the machine can read a command line.
 D: 250ms, 2s, 5m. Common exit codes: 64 wrong usage, 69 Redis is unreachable or refuses, 71 the system refuses (no
 process, no memory).
 )";

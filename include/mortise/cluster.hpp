@@ -116,7 +116,8 @@ inline auto Cluster::heed(Pool& from, std::uint16_t, std::string_view refusal) -
     if (!slots_.empty()) slots_[told->slot] = index_of(pool);
     return {.again = &pool == &from ? Again::later : Again::at_once, .moved = true};
   }
-  if (has_code(refusal, "TRYAGAIN")) return {.again = Again::later};
+  // The second: a key that a script makes up as it goes has not arrived yet.
+  if (has_code(refusal, "TRYAGAIN") || refusal.find("non local key in a cluster node") != std::string_view::npos) return {.again = Again::later};
   bool const ended = has_code(refusal, "UNBLOCKED");
   bool const fails = ended || has_code(refusal, "CLUSTERDOWN") || has_code(refusal, "READONLY") || has_code(refusal, "LOADING") || has_code(refusal, "MASTERDOWN");
   if (!fails) return {};

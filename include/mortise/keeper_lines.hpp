@@ -64,7 +64,8 @@ class KeeperLines {
   void append_to(Line& line, Chore& chore);
   void take_answer(Line& line, Chore& chore, ReplyView reply);
   bool looks_again(Line const& line, Chore const& chore) const noexcept {
-    return watch_.attached() && watched_ == line.connection.get() && chore.request.verb == Verb::keep && primitive(chore.request.hold()).one_owner;
+    return watch_.attached() && watched_ == line.connection.get() && chore.request.verb == Verb::keep &&
+           primitive(chore.request.hold()).one_owner;
   }
   void fail(Line& line, std::span<Chore> batch, std::exception const& fault) noexcept;
   void drop(Line& line) noexcept;
@@ -163,11 +164,8 @@ inline void KeeperLines::send(std::span<Chore> batch, TimePoint deadline, Wake* 
       bool asking = false;
       auto* const line = line_for(chore, asking);
       if (line == nullptr || !line->connection) {
-        auto const& fault = line == nullptr ? not_found_ : line->fault;
-        if (fault)
-          chore.error = *fault;
-        else if (futile_ < most_futile)
-          chore.outcome = Chore::Outcome::again;  // now that it is known what to get ready
+        chore.error = line == nullptr ? not_found_ : line->fault;
+        if (!chore.error && futile_ < most_futile) chore.outcome = Chore::Outcome::again;  // now it is known what to get ready
         continue;
       }
       if (asking) {  // behind the ASKING nothing but this

@@ -16,6 +16,9 @@ TEST_CASE("all keys of every primitive are in one slot, by the cluster's own wor
       CHECK(cluster.slot(key) == keys.slot);
       CHECK(cluster.slot(key) == mortise::detail::key_slot(key));
     }
+    mortise::detail::LockKeys const room{name, mortise::detail::Hold::reader};
+    for (auto const& key : {room.lock, room.fence, room.queue, room.alive, room.turn("label#0123456789abcdef0123456789abcdef")})
+      CHECK(cluster.slot(key) == keys.slot);
     Lock lock{client, name};
     auto lease = lock.acquire();
     CHECK(cluster.owner_of(name).command({"EXISTS", name}).integer == 1);
@@ -37,6 +40,41 @@ TEST_CASE("all keys of every primitive are in one slot, by the cluster's own wor
     REQUIRE(error);
     CHECK(error->errc() == Errc::invalid_option);
   }
+}
+
+TEST_CASE("readers, writers, permits and several locks at once work in a cluster, and follow a slot that moves") {
+  ClusterNodes cluster{{.replicas = false}};
+  Told told;
+  Client client{cluster.uri(), told.options(patient())};
+  auto const name = cluster.name_at(0, "shared");
+  mortise::SharedLock shared{client, name, {.ttl = 20s}};
+  auto reader = shared.acquire_shared_for(20s);
+  auto another = shared.acquire_shared_for(20s);
+  REQUIRE(reader);
+  REQUIRE(another);
+  Waiting writing{[&] { return shared.acquire_for(60s); }};
+  CHECK_FALSE(writing.over_within(300ms));
+  cluster.move_slot(cluster.slot(name), 0, 1);
+  CHECK(reader->confirm());
+  CHECK(reader->release());
+  CHECK(another->release());
+  auto writer = writing.get();
+  REQUIRE(writer);
+  CHECK(writer->release());
+
+  mortise::Semaphore permits{client, "permits", 2};
+  auto one = permits.try_acquire();
+  auto two = permits.try_acquire();
+  CHECK(one);
+  CHECK(two);
+  CHECK_FALSE(permits.try_acquire());
+
+  Lock first{client, cluster.name_at(0)};
+  Lock second{client, cluster.name_at(1)};
+  Lock third{client, "{" + second.name() + "}"};
+  CHECK(mortise::LockSet{first, second, third}.try_acquire());  // in different slots: one request each
+  CHECK(mortise::LockSet{second, third}.try_acquire());         // in one slot: one request
+  CHECK(told.count(Event::Kind::lost) == 0);
 }
 
 TEST_CASE("a slot moves back and forth while its lock is held and renewed: never lost, released at last") {

@@ -37,7 +37,7 @@ TEST_CASE("the primary dies: calls are answered by the next one as soon as there
   auto& old = group.server(0);
   old.kill();
   CHECK(lease.confirm());
-  CHECK(group.another_than(old));
+  CHECK(wait_until([&] { return group.another_than(old); }));
   auto const fence = lease.fence();
   CHECK(lease.release());
   auto const next = waiting.get();

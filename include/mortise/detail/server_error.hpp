@@ -43,11 +43,11 @@ inline constexpr std::array<ServerErrorClass, 20> server_errors{{
 
 /// Replies that say it in words instead of by a code.
 inline constexpr std::array<ServerErrorClass, 7> server_error_phrases{{
-    {"attempted to access a non local key", Errc::server_refused, false, "the slot of this lock is being moved"},
     {"max number of clients reached", Errc::server_refused, false, "raise maxclients or close connections"},
     {"invalid password", Errc::auth_failed, true, "the password is wrong"},
     {"without any password configured", Errc::auth_failed, true, "the server has no password set: leave it out"},
     {"The user executing the script can't", Errc::no_permission, true, "grant the right to this ACL user"},
+    {"non local key in a cluster node", Errc::server_refused, false, "the slot of this lock is being moved"},
     {"cluster support disabled", Errc::server_refused, true, "the server is no cluster: connect with redis://"},
     {"DB index is out of range", Errc::invalid_option, true, "the server has fewer databases: see its 'databases' setting"},
 }};
