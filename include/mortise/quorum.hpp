@@ -149,11 +149,15 @@ class Quorum {
     std::vector<detail::Uri> parsed;
     for (auto const& uri : uris) {
       parsed.push_back(detail::parse_uri(uri));
+      if (!parsed.back().servers.empty())
+        detail::invalid(parsed.back().endpoint() + " is a group of servers: each node of a quorum is one server, redis:// or unix://");
       parsed.back().options.apply(options.client);
       for (auto other = parsed.begin(); other + 1 != parsed.end(); ++other)
         if (other->endpoint() == parsed.back().endpoint())
           detail::invalid(other->endpoint() + " is given twice: a quorum needs independent servers, each listed once");
     }
+    if (!options.client.sentinel_username.empty() || !options.client.sentinel_password.empty())
+      detail::invalid("sentinel_username or sentinel_password is given: no node of a quorum has Sentinels");
     auto const needed = detail::checked_quorum(options.quorum, uris.size());
     options = detail::checked(std::move(options));
     auto const label = options.client.client_name.empty() ? detail::default_label() : options.client.client_name;

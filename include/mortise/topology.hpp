@@ -113,7 +113,8 @@ class Route {
   Pool::Lent lend(TimePoint deadline, Wake* interrupt = nullptr) {
     auto* const once = std::exchange(once_, nullptr);
     pool_ = nullptr;
-    hurried_ = deadline != never && deadline - Clock::now() < milliseconds{50};
+    if (began_ == TimePoint{}) began_ = Clock::now();
+    hurried_ = deadline != never && deadline - Clock::now() < (deadline - began_) / 4;
     pool_ = once != nullptr ? once : &topology_->node(slot_, deadline, interrupt);
     auto lent = pool_->lend(deadline, interrupt);
     lent->ask_each_time(once != nullptr);
@@ -124,7 +125,7 @@ class Route {
   /// worth repeating, by lend() anew and after pause().
   bool follow(Connection* connection, Error const& error) noexcept {
     if (!heed(connection, error)) return false;
-    // An attempt in the last moment tells no more than that it was the last moment.
+    // An attempt that began late tells no more than that it was late.
     if (!said_ || !hurried_) said_ = Error{error}.passing();
     return true;
   }
@@ -168,7 +169,8 @@ class Route {
   Pool* pool_{nullptr};  // asked last
   Pool* once_{nullptr};  // to be asked next, by an ASK
   bool at_once_{false};
-  bool hurried_{false};
+  TimePoint began_{};
+  bool hurried_{false};  // the last attempt had only the last quarter of the time
   unsigned redirections_{0};
   unsigned failures_{0};
   std::optional<Error> said_{};

@@ -37,7 +37,7 @@ TEST_CASE("where all Sentinels name a replica the error says which server is wha
   support::RedisServer replica;
   replica.replica_of(primary);
   FakeSentinel const liar{replica.port()};
-  Client client{sentinel_uri(liar), {.command_timeout = 300ms}};
+  Client client{sentinel_uri(liar)};
   auto const error = error_of([&] { return Lock{client, "lock"}.try_acquire(); });
   REQUIRE(error);
   CHECK(error->retryable());

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <mortise/quorum.hpp>
 #include <mortise/topologies.hpp>
 
 #include "refusal.hpp"
@@ -90,4 +91,10 @@ TEST_CASE("an option that means nothing for a topology is refused by name") {
   tracking.tracking = true;
   CHECK_THAT(refusal([&] { check_options_for(parse_uri("redis+cluster://h"), tracking); }), contains("tracking") && contains("cluster"));
   CHECK_NOTHROW(check_options_for(parse_uri("redis+sentinel://h/s"), tracking));
+}
+
+TEST_CASE("a quorum of groups is refused, and so are credentials for Sentinels it does not have") {
+  for (std::string const uri : {"redis+sentinel://:hunter2@h/s", "redis+cluster://:hunter2@h,i"})
+    CHECK_THAT(refusal([&] { mortise::Quorum{{"redis://a", uri, "redis://b"}}; }), contains("one server") && contains("h:") && !contains("hunter2"));
+  CHECK_THAT(refusal([] { mortise::Quorum{{"redis://a", "redis://b?sentinel_password=hunter2"}}; }), contains("sentinel_password") && !contains("hunter2"));
 }
