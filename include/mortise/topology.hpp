@@ -113,8 +113,9 @@ class Route {
   Pool::Lent lend(TimePoint deadline, Wake* interrupt = nullptr) {
     auto* const once = std::exchange(once_, nullptr);
     pool_ = nullptr;
-    if (began_ == TimePoint{}) began_ = Clock::now();
-    hurried_ = deadline != never && deadline - Clock::now() < (deadline - began_) / 4;
+    auto const time = deadline == never ? nanoseconds::max() : deadline - Clock::now();
+    if (short_time_ == nanoseconds::zero()) short_time_ = std::clamp<nanoseconds>(time / 4, nanoseconds{1}, milliseconds{250});
+    hurried_ = time < short_time_;
     pool_ = once != nullptr ? once : &topology_->node(slot_, deadline, interrupt);
     auto lent = pool_->lend(deadline, interrupt);
     lent->ask_each_time(once != nullptr);
@@ -169,8 +170,8 @@ class Route {
   Pool* pool_{nullptr};  // asked last
   Pool* once_{nullptr};  // to be asked next, by an ASK
   bool at_once_{false};
-  TimePoint began_{};
-  bool hurried_{false};  // the last attempt had only the last quarter of the time
+  nanoseconds short_time_{0};  // a quarter of what the first attempt had
+  bool hurried_{false};        // the last attempt had less than that
   unsigned redirections_{0};
   unsigned failures_{0};
   std::optional<Error> said_{};
