@@ -29,5 +29,7 @@ install(
 # Relative to the file itself, so that the installed tree may be moved.
 file(RELATIVE_PATH prefix_from_pc "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 file(RELATIVE_PATH includedir_from_prefix "${CMAKE_INSTALL_PREFIX}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
-configure_file(cmake/mortise.pc.in mortise.pc @ONLY)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/mortise.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")
+foreach(pc IN ITEMS mortise.pc mortise-tls.pc)
+  configure_file(cmake/${pc}.in ${pc} @ONLY)
+  install(FILES "${CMAKE_CURRENT_BINARY_DIR}/${pc}" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")
+endforeach()

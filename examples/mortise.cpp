@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The command `mortise`: run a command under a lock, look at a lock, break a lock.
+// The command `mortise`: run a command under a lock, look at a lock, break a lock, look at a server.
 
 #include <exception>
 #include <iostream>
@@ -9,6 +9,7 @@
 #include <mortise/version.hpp>
 
 #include "command/arguments.hpp"
+#include "command/doctor.hpp"
 #include "command/exit_code.hpp"
 #include "command/inspect.hpp"
 #include "command/run.hpp"
@@ -20,6 +21,7 @@ int perform(command::Arguments const& arguments) {
     case command::Verb::run: return command::run(arguments);
     case command::Verb::status: return command::status(arguments);
     case command::Verb::break_lock: return command::break_lock(arguments);
+    case command::Verb::doctor: return command::doctor(arguments);
     case command::Verb::help: std::cout << command::help_text; break;
     case command::Verb::version:
       std::cout << "mortise " << MORTISE_VERSION_MAJOR << '.' << MORTISE_VERSION_MINOR << '.' << MORTISE_VERSION_PATCH << '\n';

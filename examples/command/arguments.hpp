@@ -21,7 +21,7 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class Verb { run, status, break_lock, help, version };
+enum class Verb { run, status, break_lock, doctor, help, version };
 
 struct Arguments {
   Verb verb{Verb::help};
@@ -31,6 +31,15 @@ struct Arguments {
   milliseconds wait{0};  ///< run: zero = try once, max() = for ever
   milliseconds grace{5'000};
   bool json{false};
+  std::string prefix{"lock:"};  ///< doctor: what the scratch lock's name begins with
+
+  /// How a rediss:// server is trusted; the names are redis-cli's.
+  struct Tls {
+    std::string ca_file{}, certificate_file{}, key_file{}, server_name{};
+    bool verify{true};
+    bool operator==(Tls const&) const = default;
+  };
+  Tls tls{};
   std::vector<char*> command{};
 };
 
@@ -59,10 +68,17 @@ inline constexpr std::string_view help_text = R"(mortise: distributed locks in R
       learns of it at its next renewal, and may work on until then. Exit code: 0 that holder has it no more, or nobody had
       it; 1 it changed hands meanwhile, or is reserved for a waiter: left alone.
 
+  mortise doctor [URI] [--prefix P] [--json]
+      Looks for what breaks locks: rights, eviction, persistence, replicas, clocks, version, TLS, connections, cluster state. A
+      scratch lock, whose name begins with P (default lock:), is taken, waited for, handed over, released and removed.
+      Exit code: that of the worst finding: 0 fine, 1 a warning, 2 an error.
+
   mortise --help | --version
 
 URI: redis://[user[:password]@]host[:port][/db], unix:///path, redis+sentinel://host[:port],.../service[/db] or
-redis+cluster://host[:port],...; default: the environment's MORTISE_REDIS, else redis://127.0.0.1:6379. A password belongs into MORTISE_REDIS: everybody on the machine can read a command line.
+redis+cluster://host[:port],...; rediss instead of redis: with TLS. Default: the environment's MORTISE_REDIS, else
+redis://127.0.0.1:6379. A password belongs into MORTISE_REDIS: everybody on the machine can read a command line.
+TLS, as in redis-cli: --cacert FILE, --cert FILE and --key FILE (ours), --sni NAME (the name to expect), --insecure.
 D: 250ms, 2s, 5m. Common exit codes: 64 wrong usage, 69 Redis is unreachable or refuses, 71 the system refuses (no
 process, no memory).
 )";
@@ -73,6 +89,7 @@ inline Verb verb(std::string_view word) {
   if (word == "run") return Verb::run;
   if (word == "status") return Verb::status;
   if (word == "break") return Verb::break_lock;
+  if (word == "doctor") return Verb::doctor;
   if (word == "--help" || word == "-h" || word == "help") return Verb::help;
   if (word == "--version") return Verb::version;
   throw UsageError{"no such command: " + mortise::detail::printable(word) + " (see mortise --help)"};
@@ -102,7 +119,19 @@ inline void option(Arguments& arguments, std::string_view word, Words& words) {
   bool const run = arguments.verb == Verb::run;
   if (key == "--redis") {
     arguments.redis = value();
-  } else if (key == "--json" && arguments.verb == Verb::status && equals == std::string_view::npos) {
+  } else if (key == "--cacert") {
+    arguments.tls.ca_file = value();
+  } else if (key == "--cert") {
+    arguments.tls.certificate_file = value();
+  } else if (key == "--key") {
+    arguments.tls.key_file = value();
+  } else if (key == "--sni") {
+    arguments.tls.server_name = value();
+  } else if (key == "--insecure" && equals == std::string_view::npos) {
+    arguments.tls.verify = false;
+  } else if (key == "--prefix" && arguments.verb == Verb::doctor) {
+    arguments.prefix = value();
+  } else if (key == "--json" && (arguments.verb == Verb::status || arguments.verb == Verb::doctor) && equals == std::string_view::npos) {
     arguments.json = true;
   } else if (key == "--ttl" && run) {
     arguments.ttl = mortise::detail::parse_duration(value(), std::string{key});
@@ -123,7 +152,7 @@ inline void option(Arguments& arguments, std::string_view word, Words& words) {
   Arguments arguments;
   if (char const* const uri = std::getenv("MORTISE_REDIS"); uri != nullptr && *uri != '\0') arguments.redis = uri;
   parsing::Words words{argv.begin(), argv.end()};
-  if (words.empty()) throw UsageError{"a command is missing: run, status or break (see mortise --help)"};
+  if (words.empty()) throw UsageError{"a command is missing: run, status, break or doctor (see mortise --help)"};
   arguments.verb = parsing::verb(words.take());
   bool named = false, divided = false;
   while (!words.empty() && !divided) {
@@ -135,16 +164,19 @@ inline void option(Arguments& arguments, std::string_view word, Words& words) {
       return arguments;
     } else if (word.starts_with("-") && word.size() > 1) {
       parsing::option(arguments, word, words);
+    } else if (!named && arguments.verb == Verb::doctor) {
+      arguments.redis = word;
+      named = true;
     } else if (!named) {
       arguments.name = word;
       named = true;
     } else {
-      throw UsageError{std::string{"more than one lock name"} +
+      throw UsageError{std::string{arguments.verb == Verb::doctor ? "more than one URI" : "more than one lock name"} +
                        (arguments.verb == Verb::run ? " (the command to run stands behind --)" : "")};
     }
   }
   if (arguments.verb == Verb::help || arguments.verb == Verb::version) return arguments;
-  if (!named) throw UsageError{"the lock's name is missing"};
+  if (!named && arguments.verb != Verb::doctor) throw UsageError{"the lock's name is missing"};
   arguments.command = words.rest();
   bool const run = arguments.verb == Verb::run;
   if (run && arguments.command.empty()) throw UsageError{"the command to run is missing: mortise run NAME -- CMD"};

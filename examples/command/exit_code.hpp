@@ -6,7 +6,7 @@ namespace command {
 
 struct ExitCode {
   static constexpr int done = 0;            ///< `status`: the lock is free
-  static constexpr int not_free = 1;        ///< `status`: held or reserved; `break`: left alone
+  static constexpr int not_free = 1;        ///< `status`: held or reserved; `break`: left alone; `doctor`: warnings, 2 errors
   static constexpr int usage = 64;          ///< EX_USAGE: also an option that the library refuses
   static constexpr int unavailable = 69;    ///< EX_UNAVAILABLE: Redis unreachable, or it refused
   static constexpr int system = 71;         ///< EX_OSERR: no process, no pipe

@@ -19,6 +19,7 @@
 #include <mortise/token.hpp>
 
 #include "arguments.hpp"
+#include "connect.hpp"
 #include "exit_code.hpp"
 #include "json.hpp"
 
@@ -104,7 +105,7 @@ inline void print_json(std::string const& name, Snapshot const& seen) {
 
 inline int status(Arguments const& arguments) {
   mortise::detail::LockKeys const keys{arguments.name};
-  mortise::Client client{arguments.redis};
+  mortise::Client client{arguments.redis, client_options(arguments)};
   auto const seen = look(client, keys);
   if (arguments.json)
     print_json(arguments.name, seen);
@@ -115,7 +116,7 @@ inline int status(Arguments const& arguments) {
 
 inline int break_lock(Arguments const& arguments) {
   mortise::detail::LockKeys const keys{arguments.name};
-  mortise::Client client{arguments.redis};
+  mortise::Client client{arguments.redis, client_options(arguments)};
   auto const name = mortise::detail::printable(arguments.name);
   auto const seen = look(client, keys);
   if (seen.state == Snapshot::State::free) {

@@ -21,6 +21,7 @@
 
 #include "arguments.hpp"
 #include "child.hpp"
+#include "connect.hpp"
 #include "exit_code.hpp"
 #include "signals.hpp"
 
@@ -36,7 +37,7 @@ inline void await(mortise::detail::Wake& bell, mortise::TimePoint until = mortis
 /// Gets the lock in a thread, so that a signal can end the wait. Returns the lease, or the exit code in its place.
 inline std::variant<mortise::Lease, int> take(Arguments const& arguments, Signals& signals) {
   bool const for_ever = arguments.wait == milliseconds::max();
-  mortise::ClientOptions options;
+  auto options = client_options(arguments);
   if (!for_ever) options.retry_for = std::max(options.retry_for, arguments.wait);
   mortise::Client client{arguments.redis, options};
   mortise::Lock lock{client, arguments.name, {.ttl = arguments.ttl}};

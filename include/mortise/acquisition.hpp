@@ -177,7 +177,7 @@ inline Answer Acquisition::ask(milliseconds wait, std::string_view popped) {
   ++copies_;
   doubt_until_ = std::max(doubt_until_, after(deadline, ttl()));
   try {
-    auto const reply = call_script(**lent_, deadline, [&](ScriptBy by) {
+    auto const reply = call_script(**lent_, deadline, keys().lock, [&](ScriptBy by) {
       sent_ = Clock::now();
       append(**lent_, request, by);
     });
@@ -210,7 +210,7 @@ inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped 
   if (!element) return {};
   if (!how().claims) {
     doubt_until_ = std::max(doubt_until_, after(Clock::now(), waiting_life + turn_time));
-    if ((*element)->is_error()) throw connection.refusal((*element)->text());
+    if ((*element)->is_error()) throw connection.refusal((*element)->text(), keys().lock);
     return {.answered = true, .claim = (*element)->is_array() ? to_turn((**element)[1].text()) : Answer{}, .received = Clock::now()};
   }
 
@@ -218,16 +218,16 @@ inline auto Acquisition::block(milliseconds pop, std::uint64_t bound) -> Popped 
   auto reply = connection.receive(step_deadline());
   if ((*element)->is_error()) {
     if ((*reply)->is_error() || !to_answer(Verb::acquire, **reply).yes) --copies_;  // refused or busy: nothing to undo
-    throw connection.refusal((*element)->text());
+    throw connection.refusal((*element)->text(), keys().lock);
   }
-  if (is_unknown_script(**reply)) {
+  if (is_unknown_script(connection, **reply)) {
     append(connection, claim, ScriptBy::text);
     connection.send(step_deadline());
     reply = connection.receive(step_deadline());
   }
   if ((*reply)->is_error()) {
     --copies_;
-    throw connection.refusal((*reply)->text());
+    throw connection.refusal((*reply)->text(), keys().lock);
   }
   Popped popped{.answered = true, .claim = to_answer(Verb::acquire, **reply), .received = Clock::now()};
   --copies_;
@@ -287,7 +287,7 @@ inline bool Acquisition::make_valid(Grant& grant) {
   if (grant.until - now > nanoseconds{brief_lease()} / 4) return true;
   auto const deadline = std::min(step_deadline(), after(now, brief_lease()));
   auto const request = keep_request(keys(), token(), ttl(), grant.fence, retention());
-  auto const reply = call_script(**lent_, deadline, [&](ScriptBy by) {
+  auto const reply = call_script(**lent_, deadline, keys().lock, [&](ScriptBy by) {
     grant.sent = Clock::now();
     append(**lent_, request, by);
   });

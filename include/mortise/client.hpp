@@ -25,7 +25,8 @@ namespace detail {
 /// The core of a Client: one deployment, any number of threads.
 class ClientCore final : public Core {
  public:
-  ClientCore(Uri const& uri, ClientOptions const& options) : ClientCore{options, make_link(uri, options)} {}
+  ClientCore(Uri const& uri, ClientOptions const& options, std::shared_ptr<SecureContext const> secure)
+      : ClientCore{options, make_link(uri, options, std::move(secure))} {}
 
   void close() noexcept override { queue_.close(); }
 
@@ -107,8 +108,8 @@ class ClientCore final : public Core {
     return options.client_name.empty() ? default_label() : options.client_name;
   }
 
-  static std::shared_ptr<Link> make_link(Uri const& uri, ClientOptions const& options) {
-    return std::make_shared<Link>(make_topology(uri, options, label_of(options)), options.tracking);
+  static std::shared_ptr<Link> make_link(Uri const& uri, ClientOptions const& options, std::shared_ptr<SecureContext const> secure) {
+    return std::make_shared<Link>(make_topology(uri, options, label_of(options), std::move(secure)), options.tracking);
   }
 
   ClientOptions const options_;
@@ -132,7 +133,7 @@ inline std::optional<std::size_t> ClientCore::acquire_together(std::vector<std::
   try {
     together = link_->with_connection(leases.front()->spec->keys.slot, deadline, repeated, [&](Connection& connection, Pool&) {
       ++copies;
-      auto const reply = call_script(connection, deadline, [&](ScriptBy by) {
+      auto const reply = call_script(connection, deadline, requests.front().keys->lock, [&](ScriptBy by) {
         sent = Clock::now();
         append_together(connection, requests, by);
       });
@@ -168,22 +169,25 @@ inline void ClientCore::undo(std::vector<std::shared_ptr<LeaseState>> const& lea
 }  // namespace detail
 
 /// Thread-safe access to one deployment, told by its URI: `redis://[user[:password]@]host[:port][/db][?option=value]`,
-/// `unix:///path[?db=n]`, `redis+sentinel://host[:port],…/service[/db]` or `redis+cluster://host[:port],…`. One per process is enough: threads get connections on loan, at most one waits for each name.
+/// `unix:///path[?db=n]`, `redis+sentinel://host[:port],…/service[/db]` or `redis+cluster://host[:port],…`; with TLS, by
+/// <mortise/tls.hpp>: `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`. One per process is enough: threads get connections
+/// on loan, at most one waits for each name.
 /// It reconnects by itself, and a forked child gets connections of its own.
 class Client {
  public:
   static constexpr bool one_authority = true;  ///< for what cannot be decided by majority: SharedLock, Semaphore
 
-  /// Checks URI and options and does no I/O. Throws Errc::invalid_option, naming the part and the rule.
+  /// Checks URI and options and talks to nobody. Throws Errc::invalid_option, naming the part and the rule.
   explicit Client(std::string_view uri, ClientOptions options = {}) {
     auto const parsed = detail::parse_uri(uri);
     detail::apply(parsed, options);
     options = detail::checked(std::move(options));
-    if (options.tls) detail::invalid("tls options are given, but this version has no TLS");
+    detail::check_tls(parsed, options);
     detail::check_options_for(parsed, options);
-    handle_ = std::make_shared<detail::CoreHandle>([parsed, options = std::move(options)](detail::Core* inherited) {
+    auto secure = options.tls ? detail::make_secure(*options.tls) : nullptr;
+    handle_ = std::make_shared<detail::CoreHandle>([parsed, options = std::move(options), secure = std::move(secure)](detail::Core* inherited) {
       if (inherited != nullptr) static_cast<detail::ClientCore*>(inherited)->close_inherited();
-      return std::make_shared<detail::ClientCore>(parsed, options);
+      return std::make_shared<detail::ClientCore>(parsed, options, inherited != nullptr && secure ? secure->anew() : secure);
     });
   }
   Client(Client const&) = delete;

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 
 #include <mortise/detail/dial.hpp>
+#include <mortise/detail/secure.hpp>
 #include <mortise/detail/server_error.hpp>
 #include <mortise/detail/wake.hpp>
 #include <mortise/reply.hpp>
@@ -32,6 +33,7 @@ struct Login {
   std::string password{};
   int database{0};
   std::string client_name{};
+  std::shared_ptr<SecureContext const> secure{};  ///< before anything is said: TLS
 };
 
 /// A connection whose set-up is done. hiredis formats nothing and blocks nowhere here: it parses, and in later versions
@@ -42,7 +44,7 @@ struct Login {
 /// receive().
 class Connection {
  public:
-  /// Connects, logs in, selects the database and sets the name, all by `deadline`.
+  /// Connects, encrypts, logs in, selects the database and sets the name, all by `deadline`.
   Connection(Address const& address, Login const& login, SocketLedger& ledger, TimePoint deadline, Wake* interrupt = nullptr);
   /// Over a socket that may still be connecting, and without a word said: for callers that never wait, with greet() first.
   Connection(std::string endpoint, Descriptor socket, SocketLedger& ledger);
@@ -58,10 +60,10 @@ class Connection {
   /// While set, the server is told ASKING before each command: it then serves what it is importing. Only when settled.
   void ask_each_time(bool asking) noexcept { asking_ = asking; }
 
-  /// The Error an error reply means; its text is remembered for take_refusal().
-  Error refusal(std::string_view text) {
+  /// The Error an error reply means, to a request about `key`; its text is remembered for take_refusal().
+  Error refusal(std::string_view text, std::string_view key = {}) {
     refusal_ = text;
-    return server_error(text, endpoint_);
+    return server_error(text, endpoint_, {user_, key});
   }
   /// The last error reply that was thrown as an Error, once.
   std::string take_refusal() noexcept { return std::exchange(refusal_, {}); }
@@ -103,6 +105,10 @@ class Connection {
 
   int descriptor() const noexcept { return context_ ? context_->fd : -1; }
 
+  /// Scripts are said in full: the server knows EVAL but not EVALSHA, or this user may not use it.
+  bool scripts_in_full() const noexcept { return scripts_in_full_; }
+  void say_scripts_in_full() noexcept { scripts_in_full_ = true; }
+
   /// The next reply; an error reply is thrown as what it means.
   Reply expect(TimePoint deadline);
 
@@ -117,26 +123,37 @@ class Connection {
     void operator()(redisContext* context) const noexcept { ::redisFree(context); }
   };
 
-  Connection(Address const& address, SocketLedger& ledger) : endpoint_{address.text()}, ledger_{&ledger} {}
+  Connection(Address const& address, Login const& login, SocketLedger& ledger)
+      : endpoint_{address.text()}, user_{login.username}, ledger_{&ledger} {}
 
+  void encrypt(SecureContext const& secure, Address const& address, TimePoint deadline, Wake* interrupt);
+  void tell_why() noexcept;
   void log_in(Login const& login, TimePoint deadline, Wake* interrupt);
   bool write_some();
   bool wait_for(short events, TimePoint deadline, Wake* interrupt);
   void fill(bool& would_block);
+  void take(std::string_view wire);
+  void feed(std::string_view bytes);
   bool announces_too_much(std::string_view bytes) noexcept;
   std::optional<Reply> parsed();
   [[noreturn]] void fail(Errc errc, std::string const& what);
 
   std::string endpoint_;
+  std::string user_;
   SocketLedger* ledger_;
   SocketLedger::Entry entry_{};
   std::unique_ptr<redisContext, Free> context_{};
+  std::unique_ptr<SecureSession> secure_{};
   std::string out_{};
-  std::size_t written_{0};  // of out_
+  std::string wire_{};      // out_ encrypted, where it is
+  std::size_t written_{0};  // of what leaves
   std::size_t fed_{0};      // bytes since the last whole reply
   int header_digits_{0};    // in a line that may announce an aggregate; -1: in any other line
   std::size_t unread_{0};   // replies still to come
   bool asked_{false};       // some of what awaits a reply has left
+  bool greeted_{false};     // the TLS handshake is done
+  bool ready_{false};       // the set-up is done: what leaves from here on may change something
+  bool scripts_in_full_{false};
   bool spent_{false};       // timed out: whatever still arrives is nobody's
   bool asking_{false};      // each command has an ASKING of its own in front, whose reply nobody wants
   std::size_t longest_reply_{usual_reply};
@@ -147,27 +164,68 @@ class Connection {
 
 inline Connection::Connection(Address const& address, Login const& login, SocketLedger& ledger, TimePoint deadline,
                               Wake* interrupt)
-    : Connection{address, ledger} {  // delegating: from here on the destructor runs, whatever throws
+    : Connection{address, login, ledger} {  // delegating: from here on the destructor runs, whatever throws
   auto socket = dial(address, deadline, interrupt);
   context_.reset(::redisConnectFd(socket.get()));
   if (!context_) throw std::bad_alloc{};
   context_->flags &= ~REDIS_BLOCK;
   entry_ = ledger_->enter(socket.release());
   try {
+    if (login.secure) encrypt(*login.secure, address, deadline, interrupt);
     log_in(login, deadline, interrupt);
+    ready_ = true;
   } catch (Error const& error) {  // no lock command has been sent yet: nothing is in doubt
     close();
-    if (error.errc() == Errc::timeout || error.errc() == Errc::connection_lost) throw Error{Errc::connect_failed, error.what()};
+    bool const broke = error.errc() == Errc::connection_lost;
+    auto const hint = broke && !login.secure && address.path.empty() ? " (a port that speaks TLS needs rediss://)" : "";
+    if (broke || error.errc() == Errc::timeout) throw Error{Errc::connect_failed, error.what() + std::string{hint}};
     throw;
   }
 }
 
 inline Connection::Connection(std::string endpoint, Descriptor socket, SocketLedger& ledger)
-    : endpoint_{std::move(endpoint)}, ledger_{&ledger}, context_{::redisConnectFd(socket.get())} {
+    : endpoint_{std::move(endpoint)}, ledger_{&ledger}, context_{::redisConnectFd(socket.get())}, ready_{true} {
   if (!context_) throw std::bad_alloc{};
   context_->flags &= ~REDIS_BLOCK;
   entry_ = ledger_->enter(socket.get());
   socket.release();
+}
+
+inline void Connection::encrypt(SecureContext const& secure, Address const& address, TimePoint deadline, Wake* interrupt) {
+  secure_ = secure.session(address);
+  auto const wait = [&](short events) {
+    switch (await_descriptor(context_->fd, events, deadline, interrupt)) {
+      case Awaited::ready: return;
+      case Awaited::interrupted: fail(Errc::connect_failed, "interrupted while connecting");
+      case Awaited::timed_out: fail(Errc::timeout, "no end of the TLS handshake within the time allowed: does the server speak TLS on this port?");
+    }
+  };
+  for (bool done = false; !done;) {
+    try {
+      done = secure_->shake_hands();
+    } catch (Error const&) {
+      tell_why();
+      throw;
+    }
+    secure_->drain(wire_);
+    while (!write_some()) wait(POLLOUT);
+    bool nothing = true;
+    while (!done && nothing) {
+      wait(POLLIN);
+      nothing = false;
+      fill(nothing);
+    }
+  }
+  greeted_ = true;
+}
+
+/// What the peer is to know of a handshake that failed, as far as the kernel takes it.
+inline void Connection::tell_why() noexcept {
+  try {
+    secure_->drain(wire_);
+    write_some();
+  } catch (...) {  // then not
+  }
 }
 
 inline std::size_t Connection::greet(Login const& login) {
@@ -189,7 +247,7 @@ inline std::size_t Connection::greet(Login const& login) {
 
 inline void Connection::check_greeting(ReplyView reply, std::size_t following) {
   if (!reply.is_error()) return;
-  auto error = server_error(reply.text(), endpoint_);
+  auto error = server_error(reply.text(), endpoint_, {user_, {}});
   // The name is a courtesy: a server on which CLIENT is forbidden or renamed does without.
   if (following == 0 && (error.errc() == Errc::no_permission || reply.text().starts_with("ERR unknown"))) return;
   close();
@@ -260,18 +318,26 @@ inline bool Connection::send(TimePoint deadline, Wake* interrupt) {
 
 /// Writes what the kernel takes at once; whether that was all.
 inline bool Connection::write_some() {
-  while (written_ < out_.size()) {
-    auto const count = ::send(context_->fd, out_.data() + written_, out_.size() - written_, MSG_NOSIGNAL);
+  if (secure_ && !out_.empty()) {
+    secure_->write(out_);
+    secure_->drain(wire_);
+    out_.clear();
+  }
+  auto& leaving = secure_ ? wire_ : out_;
+  while (written_ < leaving.size()) {
+    auto const count = ::send(context_->fd, leaving.data() + written_, leaving.size() - written_, MSG_NOSIGNAL);
     if (count >= 0) {
-      asked_ = true;
+      asked_ = ready_;
       written_ += static_cast<std::size_t>(count);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN) {  // the last: still connecting
       return false;
     } else if (errno != EINTR) {
-      fail(Errc::connection_lost, std::generic_category().message(errno));
+      auto const reason = errno;
+      if (bool nothing = false; secure_) fill(nothing);  // the peer may have said why
+      fail(Errc::connection_lost, std::generic_category().message(reason));
     }
   }
-  out_.clear();
+  leaving.clear();
   written_ = 0;
   return true;
 }
@@ -334,19 +400,40 @@ inline void Connection::fill(bool& would_block) {
   std::array<char, 4096> bytes;
   auto const count = ::recv(context_->fd, bytes.data(), bytes.size(), 0);
   if (count > 0) {
-    // More than any lock ever answers: a peer that is no Redis must neither fill our memory nor make hiredis ask for it.
-    fed_ += static_cast<std::size_t>(count);
-    if (fed_ > longest_reply_ || announces_too_much({bytes.data(), static_cast<std::size_t>(count)}))
-      fail(Errc::connection_lost, "protocol error: endless reply");
-    if (::redisReaderFeed(context_->reader, bytes.data(), static_cast<std::size_t>(count)) != REDIS_OK)
-      fail(Errc::connection_lost, std::string{"protocol error: "} + context_->reader->errstr);
+    take({bytes.data(), static_cast<std::size_t>(count)});
   } else if (count == 0) {
-    fail(Errc::connection_lost, "the server closed the connection");
+    bool const greeting = secure_ && !greeted_;
+    fail(Errc::connection_lost, greeting ? "the server closed the connection in the TLS handshake: does it speak TLS on this port?"
+                                         : "the server closed the connection");
   } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
     would_block = true;
   } else {
     fail(Errc::connection_lost, std::generic_category().message(errno));
   }
+}
+
+/// What the socket gave, decrypted where it is encrypted.
+inline void Connection::take(std::string_view wire) {
+  if (!secure_) return feed(wire);
+  try {
+    secure_->take(wire);
+    if (!greeted_) return;  // the handshake's
+    std::array<char, 4096> plain;
+    while (auto const count = secure_->read(plain)) feed({plain.data(), count});
+    secure_->drain(wire_);
+  } catch (Error const& error) {
+    bool const asked = asked_;
+    close();
+    throw asked ? Error{error}.unanswered() : error;
+  }
+}
+
+inline void Connection::feed(std::string_view bytes) {
+  // More than any lock ever answers: a peer that is no Redis must neither fill our memory nor make hiredis ask for it.
+  fed_ += bytes.size();
+  if (fed_ > longest_reply_ || announces_too_much(bytes)) fail(Errc::connection_lost, "protocol error: endless reply");
+  if (::redisReaderFeed(context_->reader, bytes.data(), bytes.size()) != REDIS_OK)
+    fail(Errc::connection_lost, std::string{"protocol error: "} + context_->reader->errstr);
 }
 
 /// A line that begins an aggregate of a million elements or more, also across two reads.
@@ -389,7 +476,9 @@ inline void Connection::close() noexcept {
   ::shutdown(context_->fd, SHUT_RDWR);
   ledger_->leave(entry_);
   context_.reset();
+  secure_.reset();
   out_.clear();
+  wire_.clear();
   written_ = 0;
 }
 

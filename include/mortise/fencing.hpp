@@ -96,7 +96,7 @@ return 1
   auto const core = std::static_pointer_cast<detail::ClientCore>(detail::Access::handle(client)->get());
   core->check_reachable(key, "key");
   return core->with_connection(key, [&](detail::Connection& connection, TimePoint deadline) {
-    auto const reply = detail::call_script(connection, deadline, [&](detail::ScriptBy by) {
+    auto const reply = detail::call_script(connection, deadline, key, [&](detail::ScriptBy by) {
       detail::begin_script(connection, *script, by, 2, 2);
       connection.argument(key);
       connection.argument(guard);

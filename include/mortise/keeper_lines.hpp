@@ -226,7 +226,7 @@ inline void KeeperLines::collect(std::span<Chore> batch, TimePoint deadline, Wak
 
 inline void KeeperLines::take_answer(Line& line, Chore& chore, ReplyView reply) {
   chore.endpoint = &line.pool->endpoint();
-  if (is_unknown_script(reply) && !chore.in_full) {
+  if (is_unknown_script(*line.connection, reply) && !chore.in_full) {
     line.say_in_full[script_index(chore.request)] = true;
     chore.outcome = Chore::Outcome::again;
     return;
@@ -238,7 +238,7 @@ inline void KeeperLines::take_answer(Line& line, Chore& chore, ReplyView reply) 
   }
   auto const advice = topology_.heed(*line.pool, chore.request.keys->slot, reply.text());
   chore.moved = advice.moved;
-  chore.error = server_error(reply.text(), line.pool->endpoint());
+  chore.error = line.connection->refusal(reply.text(), chore.request.keys->lock);
   chore.outcome = Chore::Outcome::refused;
   if (advice.again == Topology::Advice::Again::no) return;
   chore.error = std::move(*chore.error).passing();

@@ -62,7 +62,7 @@ class Link final : public Authority {
   Reached ask(Request const& request, TimePoint deadline) {
     Reached reached;
     with_connection(request.keys->slot, deadline, reached.repeated, [&](Connection& connection, Pool& pool) {
-      auto const reply = call_script(connection, deadline, [&](ScriptBy by) {
+      auto const reply = call_script(connection, deadline, request.keys->lock, [&](ScriptBy by) {
         reached.sent = Clock::now();
         append(connection, request, by);
       });

@@ -126,7 +126,7 @@ inline QuorumOptions checked(QuorumOptions options) {
   checked_positive("node_timeout", options.node_timeout);
   if (options.quarantine < milliseconds::zero()) invalid("quarantine is " + text(options.quarantine) + ": must not be negative");
   options.client = checked(std::move(options.client));
-  if (options.client.tls) invalid("tls options are given, but this version has no TLS: redis:// and unix:// only");
+  if (options.client.tls) invalid("tls options are given, but a Quorum has no TLS: redis:// and unix:// only");
   if (options.client.replicas != 0)
     invalid("replicas is " + std::to_string(options.client.replicas) + ": a Quorum asks independent servers, and waits for no replicas of theirs");
   if (options.client.tracking) invalid("tracking is set: a Quorum finds a lost key at its next renewal");
@@ -151,6 +151,7 @@ class Quorum {
       parsed.push_back(detail::parse_uri(uri));
       if (!parsed.back().servers.empty())
         detail::invalid(parsed.back().endpoint() + " is a group of servers: each node of a quorum is one server, redis:// or unix://");
+      if (parsed.back().tls) detail::invalid("URI: rediss:// is for a Client: a Quorum has no TLS: redis:// and unix:// only");
       parsed.back().options.apply(options.client);
       for (auto other = parsed.begin(); other + 1 != parsed.end(); ++other)
         if (other->endpoint() == parsed.back().endpoint())

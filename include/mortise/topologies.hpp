@@ -22,14 +22,15 @@ inline void check_options_for(Uri const& uri, ClientOptions const& options) {
     invalid("tracking is on: it needs all keys on one server, and a cluster has several: leave it off");
 }
 
-inline std::unique_ptr<Topology> make_topology(Uri const& uri, ClientOptions const& options, std::string const& client_name) {
-  Login login{.username = options.username, .password = options.password, .database = uri.db, .client_name = client_name};
+inline std::unique_ptr<Topology> make_topology(Uri const& uri, ClientOptions const& options, std::string const& client_name,
+                                               std::shared_ptr<SecureContext const> secure) {
+  Login login{.username = options.username, .password = options.password, .database = uri.db, .client_name = client_name, .secure = secure};
   std::vector<Address> servers;
   for (auto const& server : uri.servers) servers.push_back({.host = server.host, .port = server.port});
   switch (uri.scheme) {
     case Uri::Scheme::sentinel: {
       SentinelOptions group{.sentinels = std::move(servers), .service = uri.service, .login = {}};
-      group.login = {.username = options.sentinel_username, .password = options.sentinel_password, .client_name = client_name};
+      group.login = {.username = options.sentinel_username, .password = options.sentinel_password, .client_name = client_name, .secure = std::move(secure)};
       return std::make_unique<SentinelGroup>(std::move(group), std::move(login), options.connect_timeout);
     }
     case Uri::Scheme::cluster: return std::make_unique<Cluster>(std::move(servers), std::move(login), options.connect_timeout);

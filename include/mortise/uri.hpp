@@ -39,6 +39,7 @@ struct Uri {
   };
 
   Scheme scheme{Scheme::tcp};
+  bool tls{false};           ///< rediss://
   std::string username{};    ///< `redis://name@host` is a user without a password (RFC 3986)
   std::string password{};    ///< any bytes
   std::string host{};        ///< name or address; IPv6 without its brackets
@@ -114,9 +115,11 @@ class UriParser {
     for (char& c : scheme)
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     if (scheme.empty() || !std::all_of(scheme.begin(), scheme.end(), plain))
-      invalid("URI: must begin with redis://, unix://, redis+sentinel:// or redis+cluster://");
-    if (scheme == "rediss")
-      invalid("URI: scheme " + scheme + " is not built into this version: redis://, unix://, redis+sentinel:// and redis+cluster:// are");
+      invalid("URI: must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://");
+    if (scheme.starts_with("rediss")) {
+      uri_.tls = true;
+      scheme.erase(sizeof "redis" - 1, 1);
+    }
     if (scheme == "unix")
       uri_.scheme = Uri::Scheme::unix_socket;
     else if (scheme == "redis+sentinel")
@@ -124,7 +127,7 @@ class UriParser {
     else if (scheme == "redis+cluster")
       uri_.scheme = Uri::Scheme::cluster;
     else if (scheme != "redis")
-      invalid("URI: unknown scheme " + printable(scheme) + ": must be redis://, unix://, redis+sentinel:// or redis+cluster://");
+      invalid("URI: unknown scheme " + printable(text_.substr(0, end)) + ": must be redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://");
     return text_.substr(end + 3);
   }
 
@@ -231,6 +234,13 @@ inline void apply(Uri const& uri, ClientOptions& options) {
   uri.options.apply(options);
   if (options.username.empty()) options.username = uri.username;
   if (options.password.empty()) options.password = uri.password;
+}
+
+/// TLS is asked for by the URI and made possible by the options: one without the other is a mistake.
+inline void check_tls(Uri const& uri, ClientOptions const& options) {
+  if (uri.tls && !options.tls)
+    invalid("URI: rediss:// needs TLS: #include <mortise/tls.hpp>, link mortise::tls, and set ClientOptions::tls = mortise::tls()");
+  if (!uri.tls && options.tls) invalid("tls options are given, but the URI does not ask for TLS: it must begin with rediss://");
 }
 
 }  // namespace mortise::inline v1::detail

@@ -9,3 +9,9 @@ mkdir -p "$(dirname "$program")"
 # shellcheck disable=SC2046
 "$CXX" -std=c++20 "$@" -o "$program" $("$PKG_CONFIG" --cflags --libs mortise)
 "$program"
+
+if "$PKG_CONFIG" --exists openssl; then
+  # shellcheck disable=SC2046
+  "$CXX" -std=c++20 -DWITH_TLS "$@" -o "$program-tls" $("$PKG_CONFIG" --cflags --libs mortise-tls)
+  "$program-tls"
+fi

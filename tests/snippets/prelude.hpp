@@ -9,6 +9,9 @@
 
 #include <mortise/mortise.hpp>
 #include <mortise/testing/memory_backend.hpp>
+#if __has_include(<openssl/ssl.h>)
+#include <mortise/tls.hpp>
+#endif
 
 using namespace std::chrono_literals;
 

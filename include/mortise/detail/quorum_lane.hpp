@@ -238,12 +238,12 @@ void Lane::hear(ReplyView reply, Heard& heard) {
       std::from_chars(text.data(), text.data() + text.size(), fence);
     }
     if constexpr (requires { heard.noted(node_, fence); }) heard.noted(node_, fence);
-  } else if (is_unknown_script(reply) && !question.in_full) {
+  } else if (is_unknown_script(*connection_, reply) && !question.in_full) {
     pending_.push_back({.verb = question.verb, .in_full = true, .tag = question.tag, .sent = Clock::now(), .request = question.request});
     append(*connection_, *question.request, ScriptBy::text);
     connection_->try_send();
   } else if (reply.is_error()) {
-    fault_ = server_error(reply.text(), nodes_->endpoint(node_));
+    fault_ = server_error(reply.text(), nodes_->endpoint(node_), {nodes_->config(node_).login.username, question.request->keys->lock});
     heard.refused(node_, question.tag, question.verb, *fault_);
   } else {
     std::optional<Answer> answer;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <mortise/detail/missing_right.hpp>
 #include <mortise/error.hpp>
 
 namespace mortise::inline v1::detail {
@@ -14,14 +15,14 @@ struct ServerErrorClass {
   std::string_view code;  ///< the word the server uses
   Errc errc;
   bool permanent;         ///< stays until somebody changes the server
-  std::string_view advice;
+  std::string_view advice;  ///< of a missing right: see missing_right()
 };
 
 /// The replies that locks meet. Sources: redis.io (command and ACL documentation), server.c and acl.c of Redis 6.2 to 8.
 inline constexpr std::array<ServerErrorClass, 20> server_errors{{
     {"NOAUTH", Errc::auth_failed, true, "the server wants a password: give one in the URI or in ClientOptions"},
     {"WRONGPASS", Errc::auth_failed, true, "user name or password is wrong, or the user is disabled"},
-    {"NOPERM", Errc::no_permission, true, "grant the right to this ACL user"},
+    {"NOPERM", Errc::no_permission, true, {}},
     {"WRONGTYPE", Errc::wrong_type, true, "the key of this lock, or one of its companions, holds something that is no lock: choose another name"},
     {"OOM", Errc::server_refused, false, "the server's memory is full: raise maxmemory or free some"},
     {"MISCONF", Errc::server_refused, false, "the server cannot save its data and refuses writes: mend its disk or its persistence settings"},
@@ -42,11 +43,12 @@ inline constexpr std::array<ServerErrorClass, 20> server_errors{{
 }};
 
 /// Replies that say it in words instead of by a code.
-inline constexpr std::array<ServerErrorClass, 7> server_error_phrases{{
+inline constexpr std::array<ServerErrorClass, 8> server_error_phrases{{
     {"max number of clients reached", Errc::server_refused, false, "raise maxclients or close connections"},
     {"invalid password", Errc::auth_failed, true, "the password is wrong"},
     {"without any password configured", Errc::auth_failed, true, "the server has no password set: leave it out"},
-    {"The user executing the script can't", Errc::no_permission, true, "grant the right to this ACL user"},
+    {"The user executing the script can't", Errc::no_permission, true, {}},
+    {"ACL failure in script", Errc::no_permission, true, {}},
     {"non local key in a cluster node", Errc::server_refused, false, "the slot of this lock is being moved"},
     {"cluster support disabled", Errc::server_refused, true, "the server is no cluster: connect with redis://"},
     {"DB index is out of range", Errc::invalid_option, true, "the server has fewer databases: see its 'databases' setting"},
@@ -64,12 +66,13 @@ constexpr bool has_code(std::string_view text, std::string_view code) noexcept {
   return false;
 }
 
-/// The error reply `text` of `endpoint` as an Error.
-inline Error server_error(std::string_view text, std::string_view endpoint) {
+/// The error reply `text` of `endpoint` as an Error. Of who asked for what it speaks only where a right is missing.
+inline Error server_error(std::string_view text, std::string_view endpoint, Asker const& asker = {}) {
   // An unknown command is answered with its arguments, and among those may be a token or a password.
   auto const shown = text.substr(0, std::min(text.find(", with args beginning with"), text.find_first_of("\r\n")));
   auto const make = [&](ServerErrorClass const& kind) {
-    Error error{kind.errc, std::string{endpoint} + ": " + std::string{shown} + " (" + std::string{kind.advice} + ")"};
+    auto const advice = kind.errc == Errc::no_permission ? missing_right(shown, asker) : std::string{kind.advice};
+    Error error{kind.errc, std::string{endpoint} + ": " + std::string{shown} + " (" + advice + ")"};
     return kind.permanent ? std::move(error).permanent() : error;
   };
   for (auto const& kind : server_error_phrases)
