@@ -16,9 +16,6 @@ TEST_CASE("all keys of every primitive are in one slot, by the cluster's own wor
       CHECK(cluster.slot(key) == keys.slot);
       CHECK(cluster.slot(key) == mortise::detail::key_slot(key));
     }
-    mortise::detail::LockKeys const room{name, mortise::detail::Hold::reader};
-    for (auto const& key : {room.lock, room.fence, room.queue, room.alive, room.turn("label#0123456789abcdef0123456789abcdef")})
-      CHECK(cluster.slot(key) == keys.slot);
     Lock lock{client, name};
     auto lease = lock.acquire();
     CHECK(cluster.owner_of(name).command({"EXISTS", name}).integer == 1);
