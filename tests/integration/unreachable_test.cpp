@@ -120,8 +120,6 @@ TEST_CASE("a URI that leads nowhere is refused by the constructor, naming what i
   CHECK_THAT(refusal_of("redis://localhost:http"), contains("port"));
   CHECK_THAT(refusal_of("http://localhost"), contains("scheme") && contains("http"));
   CHECK_THAT(refusal_of("rediss://localhost"), contains("rediss") && contains("mortise/tls.hpp"));
-  CHECK_THAT(refusal_of("redis+sentinel://localhost/main"), contains("redis+sentinel"));
-  CHECK_THAT(refusal_of("redis+cluster://localhost"), contains("redis+cluster"));
   CHECK_THAT(refusal_of("localhost:6379"), contains("redis://"));
   CHECK_THAT(refusal_of(""), contains("redis://"));
   CHECK_THAT(refusal_of("redis://"), contains("host"));

@@ -16,7 +16,7 @@
 #include <poll.h>
 
 #include <mortise/detail/quorum_node.hpp>
-#include <mortise/mutex_scripts.hpp>
+#include <mortise/wire.hpp>
 
 namespace mortise::inline v1::detail {
 
