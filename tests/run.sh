@@ -7,6 +7,7 @@
 #   tests/run.sh --leg NAME   one leg alone: default, asan, tsan or debian13
 #   tests/run.sh --matrix     also the leg debian13: the leg default once more in a fresh Debian 13 below a scratch folder.
 #                             Needs root; where MORTISE_TRIXIE_ROOT names a folder, the Debian is made there and kept.
+#   --suites LIST             builds and runs only these directories below tests/, such as "support;unit;contract"
 #   --jobs N                  how many compilers and tests at a time (default: the number of processors)
 #
 # What a leg leaves out: see the test presets in CMakePresets.json.
@@ -22,11 +23,16 @@ usage() {
 
 legs=(default asan tsan)
 matrix=false
+suites=()
 jobs=$(nproc)
 while (($#)); do
   case $1 in
     --quick) legs=(default) ;;
     --leg) legs=("${2:?--leg needs a name}") && shift ;;
+    --suites) suites=("-DMORTISE_TEST_SUITES=${2:?--suites needs a list}")
+      # The lessons are played by the suite examples: without it nobody would run them.
+      [[ ";$2;" == *';examples;'* ]] || suites+=(-DMORTISE_BUILD_LESSONS=OFF)
+      shift ;;
     --jobs) jobs=${2:?--jobs needs a number} && shift ;;
     --matrix) matrix=true ;;
     --help | -h) usage && exit 0 ;;
@@ -101,7 +107,7 @@ build_and_test() {
   local preset=$1 run=()
   # ThreadSanitizer of older compilers does not know the address layout of newer kernels.
   if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then run=(setarch -R); fi
-  cmake --preset "$preset" &&
+  cmake --preset "$preset" "${suites[@]}" &&
     "${run[@]}" cmake --build --preset "$preset" --parallel "$jobs" &&
     "${run[@]}" ctest --preset "$preset" --parallel "$jobs"
 }
