@@ -64,7 +64,7 @@ TEST_CASE("nodes whose counters differ are brought to one fence in a second roun
   CHECK(lease->fence().value > ahead + 5);
   CHECK(lease->confirm());
   int raised = 0;
-  for (auto& node : nodes) raised += node.get(fence_key("lock")) == std::to_string(lease->fence().value) ? 1U : 0U;
+  for (auto& node : nodes) raised += node.get(fence_key("lock")) == std::to_string(lease->fence().value) ? 1 : 0;
   CHECK(raised >= 2);
   auto const fence = lease->fence();
   CHECK(lease->release());
