@@ -20,6 +20,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mortise/detail/printable.hpp>
@@ -68,7 +69,7 @@ class TlsSession final : public SecureSession {
  public:
   TlsSession(SSL_CTX* context, TlsOptions const& options, Address const& server)
       : endpoint_{server.text()},
-        name_{options.server_name.empty() ? server.host.substr(0, server.host.find('%')) : options.server_name},
+        name_{without_root(options.server_name.empty() ? server.host.substr(0, server.host.find('%')) : options.server_name)},
         verify_{options.verify},
         shows_certificate_{!options.certificate_file.empty()},
         ssl_{::SSL_new(context)} {
@@ -129,6 +130,12 @@ class TlsSession final : public SecureSession {
   struct Free {
     void operator()(SSL* ssl) const noexcept { ::SSL_free(ssl); }
   };
+
+  /// `cache.example.` is in DNS what certificates and SNI call `cache.example` (RFC 6066, section 3).
+  static std::string without_root(std::string name) {
+    if (name.ends_with('.')) name.pop_back();
+    return name;
+  }
 
   bool name_is_address() const noexcept {
     in6_addr address{};
@@ -211,6 +218,7 @@ class TlsSession final : public SecureSession {
 class TlsContext final : public SecureContext {
  public:
   explicit TlsContext(TlsOptions options) : options_{std::move(options)} {
+    check_server_name();
     // Not torn down at exit: library threads may still be at work then.
     ::OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
     ::ERR_clear_error();
@@ -236,6 +244,14 @@ class TlsContext final : public SecureContext {
     void operator()(SSL_CTX* context) const noexcept { ::SSL_CTX_free(context); }
   };
 
+  void check_server_name() const {
+    auto const& name = options_.server_name;
+    if (name.size() > 255) invalid("tls: server_name has " + std::to_string(name.size()) + " bytes: at most 255");
+    for (char const c : name)
+      if (c < '!' || c > '~') invalid("tls: server_name " + printable(name) + ": must be a name or an address, of visible ASCII without spaces");
+    if (name == ".") invalid("tls: server_name is the root: must be a name or an address");
+  }
+
   static char const* readable(char const* option, std::string const& path) {
     if (path.empty()) return nullptr;
     if (path.find('\0') != std::string::npos || ::access(path.c_str(), R_OK) != 0)
@@ -246,6 +262,9 @@ class TlsContext final : public SecureContext {
   void trust() {
     auto const* const file = readable("ca_file", options_.ca_file);
     auto const* const directory = readable("ca_directory", options_.ca_directory);
+    // OpenSSL takes anything for one, and would then trust nobody.
+    if (struct stat about {}; directory != nullptr && (::stat(directory, &about) != 0 || !S_ISDIR(about.st_mode)))
+      invalid("tls: ca_directory " + printable(options_.ca_directory) + ": must be a directory, prepared by `openssl rehash`");
     if (file == nullptr && directory == nullptr) {
       if (::SSL_CTX_set_default_verify_paths(context_.get()) != 1) invalid("tls: the system's authorities: " + openssl_reason());
     } else if (::SSL_CTX_load_verify_locations(context_.get(), file, directory) != 1) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -36,6 +37,13 @@ class Authority {
   Authority() { run({"req", "-x509", "-subj", "/CN=authority", "-days", "2", "-out", file()}, "ca"); }
 
   std::string file() const { return path("ca.pem"); }
+  /// The same as a folder, as `openssl rehash` prepares it.
+  std::string directory() const {
+    std::filesystem::create_directory(path("hashed"));
+    std::filesystem::copy_file(file(), path("hashed/ca.pem"), std::filesystem::copy_options::overwrite_existing);
+    run({"rehash", path("hashed")});
+    return path("hashed");
+  }
   Identity issue(Claims const& claims = {}) {
     auto const name = "issued" + std::to_string(++issued_);
     std::ofstream{path(name + ".ext")} << "subjectAltName=" << claims.names << '\n';

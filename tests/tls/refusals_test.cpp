@@ -71,6 +71,21 @@ TEST_CASE("the name to expect can be given, and a wildcard stands for one whole 
     CHECK_THAT(refused(redis.tls_uri(), {.ca_file = authority.file(), .server_name = name}), contains("not for"));
 }
 
+TEST_CASE("a name with the dot of the root is the name without it") {
+  Authority authority;
+  TlsServer redis{authority, {.claims = {.names = "DNS:cache.example"}}};
+  Client client{redis.tls_uri(), {.tls = mortise::tls({.ca_file = authority.file(), .server_name = "cache.example."})}};
+  CHECK(Lock{client, "lock"}.try_acquire());
+  CHECK_THAT(refused(redis.tls_uri(), {.ca_file = authority.file(), .server_name = "other.example."}), contains("not for \"other.example\""));
+}
+
+TEST_CASE("authorities can be given as a folder") {
+  Authority authority;
+  TlsServer redis{authority};
+  Client client{redis.tls_uri(), {.tls = mortise::tls({.ca_directory = authority.directory()})}};
+  CHECK(Lock{client, "lock"}.try_acquire());
+}
+
 TEST_CASE("verification can be switched off, and only so") {
   Authority authority;
   TlsServer redis{authority, {.claims = {.names = "DNS:cache.example", .days = -1}}};
@@ -134,10 +149,18 @@ TEST_CASE("files that cannot be used are refused by the constructor, which names
   CHECK_THAT(options_refused({.ca_file = "/nowhere/ca.pem"}), contains("ca_file \"/nowhere/ca.pem\"") && contains("No such file"));
   CHECK_THAT(options_refused({.ca_file = identity.key}), contains("ca_file") && contains("PEM"));
   CHECK_THAT(options_refused({.ca_directory = "/nowhere"}), contains("ca_directory"));
+  CHECK_THAT(options_refused({.ca_directory = authority.file()}), contains("ca_directory") && contains("must be a directory"));
   CHECK_THAT(options_refused({.certificate_file = identity.certificate}), contains("give both or none"));
   CHECK_THAT(options_refused({.key_file = identity.key}), contains("give both or none"));
   CHECK_THAT(options_refused({.certificate_file = identity.key, .key_file = identity.key}), contains("certificate_file"));
   CHECK_THAT(options_refused({.certificate_file = identity.certificate, .key_file = identity.certificate}), contains("key_file"));
   auto const other = authority.issue();
   CHECK_THAT(options_refused({.certificate_file = identity.certificate, .key_file = other.key}), contains("key_file"));
+}
+
+TEST_CASE("a server name that no certificate can have is refused by the constructor") {
+  CHECK_THAT(options_refused({.server_name = std::string(256, 'a')}), contains("server_name") && contains("256 bytes"));
+  for (std::string const name : {"two words", "line\nbreak", "caf\xc3\xa9.example", "."})
+    CHECK_THAT(options_refused({.server_name = name}), contains("server_name"));
+  CHECK_THAT(options_refused({.server_name = std::string{"a\0b", 3}}), contains("server_name"));
 }
