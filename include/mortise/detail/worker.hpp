@@ -51,6 +51,7 @@ class Worker {
 #endif
       while (!stopping()) {
         auto const until = owner->step();
+        if (stopping()) break;  // the step may have heard the ring that told so, and silenced it
         if constexpr (requires { owner->also_wakes(); })
           alarm_.sleep_until(until, owner->also_wakes());
         else
