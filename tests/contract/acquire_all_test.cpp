@@ -142,9 +142,9 @@ TEMPLATE_TEST_CASE("a lock named twice, or none at all, is refused", "", InRedis
   Lock a{store.backend(), "a"};
   Lock same{store.backend(), "a"};
   Lock b{store.backend(), "b"};
-  CHECK(thrown_by([&] { static_cast<void>(acquire_all(a, b, same)); }) == Errc::invalid_option);
-  CHECK(thrown_by([&] { static_cast<void>(mortise::acquire_all(store.backend(), {"x", "y", "x"})); }) == Errc::invalid_option);
-  CHECK(thrown_by([&] { static_cast<void>(mortise::acquire_all(store.backend(), std::vector<std::string>{})); }) == Errc::invalid_option);
-  CHECK(thrown_by([&] { static_cast<void>(mortise::acquire_all(store.backend(), {"x", ""})); }) == Errc::invalid_option);
+  CHECK(errc_of([&] { static_cast<void>(acquire_all(a, b, same)); }) == Errc::invalid_option);
+  CHECK(errc_of([&] { static_cast<void>(mortise::acquire_all(store.backend(), {"x", "y", "x"})); }) == Errc::invalid_option);
+  CHECK(errc_of([&] { static_cast<void>(mortise::acquire_all(store.backend(), std::vector<std::string>{})); }) == Errc::invalid_option);
+  CHECK(errc_of([&] { static_cast<void>(mortise::acquire_all(store.backend(), {"x", ""})); }) == Errc::invalid_option);
   CHECK_FALSE(store.exists("a"));
 }

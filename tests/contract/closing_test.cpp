@@ -19,7 +19,7 @@ TEMPLATE_TEST_CASE("a backend that is destroyed wakes everybody who waits, with 
   using Ending = std::optional<Errc>;
   std::deque<Waiting<Ending>> waiting;
   auto const wait_by = [&](auto call) {
-    waiting.emplace_back([call] { return thrown_by(call); });
+    waiting.emplace_back([call] { return errc_of(call); });
     REQUIRE(waiting.back().asleep());
   };
   wait_by([&] { static_cast<void>(lock.acquire()); });

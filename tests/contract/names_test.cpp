@@ -70,7 +70,7 @@ TEMPLATE_TEST_CASE("a lock is handed over under any name", "", InRedis, InMemory
 TEMPLATE_TEST_CASE("no lock is nameless, longer than 512 bytes, or called like a key beside a lock", "", InRedis, InMemory, InQuorum) {
   TestType store;
   auto const refused = [&](std::string const& name) {
-    return thrown_by([&] { Lock{store.backend(), name}; }) == Errc::invalid_option;
+    return errc_of([&] { Lock{store.backend(), name}; }) == Errc::invalid_option;
   };
   CHECK(refused(""));
   CHECK(refused(std::string(513, 'x')));

@@ -30,7 +30,7 @@ TEMPLATE_TEST_CASE("a recursive lock is locked as often as unlocked, with one fe
   CHECK_FALSE(rival.try_lock());
   lock.unlock();
   CHECK_FALSE(store.exists("lock"));
-  CHECK(thrown_by([&] { static_cast<void>(lock.fence()); }) == Errc::not_held);
+  CHECK(errc_of([&] { static_cast<void>(lock.fence()); }) == Errc::not_held);
   lock.lock();  // for the guard
 }
 
@@ -82,7 +82,7 @@ TEMPLATE_TEST_CASE("a re-entry does not touch the TTL, and goes on where the lea
   lock.unlock();
   lock.unlock();
   lock.unlock();
-  CHECK(thrown_by([&] { static_cast<void>(lock.fence()); }) == Errc::not_held);
+  CHECK(errc_of([&] { static_cast<void>(lock.fence()); }) == Errc::not_held);
   CHECK(Lock{store.other(), "lock"}.try_acquire());
 }
 

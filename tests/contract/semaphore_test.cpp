@@ -159,14 +159,14 @@ TEMPLATE_TEST_CASE("a name is a mutex or a room, never both: whoever comes secon
   TestType store;
   {
     auto mutex = Lock{store.backend(), "name"}.acquire();
-    CHECK(thrown_by([&] { static_cast<void>(SharedLock{store.other(), "name"}.try_acquire_shared()); }) == Errc::wrong_type);
-    CHECK(thrown_by([&] { static_cast<void>(SharedLock{store.other(), "name"}.acquire()); }) == Errc::wrong_type);
-    CHECK(thrown_by([&] { static_cast<void>(Semaphore{store.other(), "name", 1}.acquire_for(1min)); }) == Errc::wrong_type);
+    CHECK(errc_of([&] { static_cast<void>(SharedLock{store.other(), "name"}.try_acquire_shared()); }) == Errc::wrong_type);
+    CHECK(errc_of([&] { static_cast<void>(SharedLock{store.other(), "name"}.acquire()); }) == Errc::wrong_type);
+    CHECK(errc_of([&] { static_cast<void>(Semaphore{store.other(), "name", 1}.acquire_for(1min)); }) == Errc::wrong_type);
     CHECK(mutex.confirm());
   }
   auto reader = SharedLock{store.backend(), "name"}.acquire_shared();
-  CHECK(thrown_by([&] { static_cast<void>(Lock{store.other(), "name"}.try_acquire()); }) == Errc::wrong_type);
-  CHECK(thrown_by([&] { static_cast<void>(Lock{store.other(), "name"}.acquire()); }) == Errc::wrong_type);
+  CHECK(errc_of([&] { static_cast<void>(Lock{store.other(), "name"}.try_acquire()); }) == Errc::wrong_type);
+  CHECK(errc_of([&] { static_cast<void>(Lock{store.other(), "name"}.acquire()); }) == Errc::wrong_type);
   CHECK(reader.confirm());
   CHECK(reader.release());
   CHECK(Lock{store.other(), "name"}.try_acquire());
@@ -175,10 +175,10 @@ TEMPLATE_TEST_CASE("a name is a mutex or a room, never both: whoever comes secon
 TEMPLATE_TEST_CASE("zero and negative permits are refused, and the most there can be is not", "", InRedis, InMemory) {
   TestType store;
   for (int const wrong : {0, -1, std::numeric_limits<int>::min()})
-    CHECK(thrown_by([&] { Semaphore{store.backend(), "permits", wrong}; }) == Errc::invalid_option);
-  CHECK(thrown_by([&] { Semaphore{store.backend(), "permits", 1, {.ttl = 0ms}}; }) == Errc::invalid_option);
-  CHECK(thrown_by([&] { Semaphore{store.backend(), "", 1}; }) == Errc::invalid_option);
-  CHECK(thrown_by([&] { SharedLock{store.backend(), "x:~queue"}; }) == Errc::invalid_option);
+    CHECK(errc_of([&] { Semaphore{store.backend(), "permits", wrong}; }) == Errc::invalid_option);
+  CHECK(errc_of([&] { Semaphore{store.backend(), "permits", 1, {.ttl = 0ms}}; }) == Errc::invalid_option);
+  CHECK(errc_of([&] { Semaphore{store.backend(), "", 1}; }) == Errc::invalid_option);
+  CHECK(errc_of([&] { SharedLock{store.backend(), "x:~queue"}; }) == Errc::invalid_option);
   CHECK(Semaphore{store.backend(), "permits", std::numeric_limits<int>::max()}.try_acquire());
   CHECK_FALSE(store.exists("permits"));
 }

@@ -19,7 +19,7 @@ TEMPLATE_TEST_CASE("lease and fence are those of the thread that locked, and nob
   TestType store;
   Lock lock{store.backend(), "lock"};
   std::lock_guard const guard{lock};
-  Waiting stranger{[&] { return std::pair{thrown_by([&] { lock.lease(); }), thrown_by([&] { lock.fence(); })}; }};
+  Waiting stranger{[&] { return std::pair{errc_of([&] { lock.lease(); }), errc_of([&] { lock.fence(); })}; }};
   auto const answers = stranger.get();
   CHECK(answers.first == Errc::not_held);
   CHECK(answers.second == Errc::not_held);

@@ -14,21 +14,7 @@ using mortise::Errc;
 using mortise::Fence;
 using mortise::SharedLock;
 using support::Waiting;
-
-namespace {
-
-/// Whether `call` throws what a std::shared_mutex may throw to a thread that would wait for itself.
-template <class Call>
-bool refused_as_waiting_for_itself(Call&& call) {
-  try {
-    call();
-  } catch (std::system_error const& error) {
-    return error.code() == std::errc::resource_deadlock_would_occur;
-  }
-  return false;
-}
-
-}  // namespace
+using support::refused_as_deadlock;
 
 TEMPLATE_TEST_CASE("shared_lock and unique_lock hold a shared lock in their scope", "", InRedis, InMemory) {
   TestType store;
@@ -77,10 +63,10 @@ TEMPLATE_TEST_CASE("to lock again what the thread holds already is refused at on
   TestType store;
   SharedLock lock{store.backend(), "lock"};
   auto const all_refused = [&] {
-    CHECK(refused_as_waiting_for_itself([&] { lock.lock(); }));
-    CHECK(refused_as_waiting_for_itself([&] { lock.lock_shared(); }));
-    CHECK(refused_as_waiting_for_itself([&] { static_cast<void>(lock.try_lock_for(1min)); }));
-    CHECK(refused_as_waiting_for_itself([&] { static_cast<void>(lock.try_lock_shared_for(1min)); }));
+    CHECK(refused_as_deadlock([&] { lock.lock(); }));
+    CHECK(refused_as_deadlock([&] { lock.lock_shared(); }));
+    CHECK(refused_as_deadlock([&] { static_cast<void>(lock.try_lock_for(1min)); }));
+    CHECK(refused_as_deadlock([&] { static_cast<void>(lock.try_lock_shared_for(1min)); }));
     CHECK_FALSE(lock.try_lock());
     CHECK_FALSE(lock.try_lock_shared());
     CHECK(lock.lease().held());
@@ -98,7 +84,7 @@ TEMPLATE_TEST_CASE("two readers that both want to write are both refused, and go
   SharedLock lock{store.backend(), "lock"};
   auto const upgrade = [&] {
     std::shared_lock const guard{lock};
-    return refused_as_waiting_for_itself([&] { lock.lock(); }) && lock.lease().held();
+    return refused_as_deadlock([&] { lock.lock(); }) && lock.lease().held();
   };
   Waiting one{upgrade};
   Waiting two{upgrade};
@@ -116,14 +102,14 @@ TEMPLATE_TEST_CASE("unlocking a shared lock that is not held, or is held the oth
   Waiting stranger{[&] {
     lock.unlock();
     lock.unlock_shared();
-    return thrown_by([&] { static_cast<void>(lock.lease()); });
+    return errc_of([&] { static_cast<void>(lock.lease()); });
   }};
   CHECK(stranger.get() == Errc::not_held);
   CHECK(lock.lease().held());
   CHECK_FALSE(SharedLock{store.other(), "lock"}.try_lock_shared());
   lock.unlock();
   lock.unlock();
-  CHECK(thrown_by([&] { static_cast<void>(lock.fence()); }) == Errc::not_held);
+  CHECK(errc_of([&] { static_cast<void>(lock.fence()); }) == Errc::not_held);
   lock.lock_shared();
   lock.unlock();
   CHECK(lock.lease().held());
@@ -144,10 +130,10 @@ TEMPLATE_TEST_CASE("a guard that writes can go on as a guard that reads", "", In
     CHECK(lock.lease().held());
     CHECK_FALSE(rival.try_lock());
     CHECK(std::shared_lock{rival, std::try_to_lock}.owns_lock());
-    CHECK(thrown_by([&] { lock.unlock_and_lock_shared(); }) == Errc::not_held);
+    CHECK(errc_of([&] { lock.unlock_and_lock_shared(); }) == Errc::not_held);
   }
   CHECK_FALSE(store.exists("lock"));
-  CHECK(thrown_by([&] { static_cast<void>(lock.downgrade(std::unique_lock{lock, std::defer_lock})); }) == Errc::invalid_option);
+  CHECK(errc_of([&] { static_cast<void>(lock.downgrade(std::unique_lock{lock, std::defer_lock})); }) == Errc::invalid_option);
 }
 
 TEMPLATE_TEST_CASE("threads that share a lock never meet a writer inside, even one whose lease was lost", "", InRedis, InMemory) {

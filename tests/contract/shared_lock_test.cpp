@@ -197,7 +197,7 @@ TEMPLATE_TEST_CASE("only a writer's lease of this lock can be downgraded, and on
   SharedLock lock{store.backend(), "lock", {.ttl = TestType::brief, .renew = false}};
   SharedLock elsewhere{store.backend(), "elsewhere"};
   auto const refused = [&](Lease& lease) {
-    return thrown_by([&] { static_cast<void>(lock.downgrade(std::move(lease))); }) == Errc::invalid_option;
+    return errc_of([&] { static_cast<void>(lock.downgrade(std::move(lease))); }) == Errc::invalid_option;
   };
   {
     auto foreign = elsewhere.acquire();
@@ -208,13 +208,13 @@ TEMPLATE_TEST_CASE("only a writer's lease of this lock can be downgraded, and on
   }
   {
     auto reader = elsewhere.acquire_shared();
-    CHECK(thrown_by([&] { static_cast<void>(elsewhere.downgrade(std::move(reader))); }) == Errc::invalid_option);
+    CHECK(errc_of([&] { static_cast<void>(elsewhere.downgrade(std::move(reader))); }) == Errc::invalid_option);
     CHECK(reader.confirm());
   }
   auto lease = elsewhere.acquire();
   auto reader = elsewhere.downgrade(std::move(lease));
   REQUIRE(reader);
-  CHECK(thrown_by([&] { static_cast<void>(elsewhere.downgrade(*std::move(reader))); }) == Errc::invalid_option);
+  CHECK(errc_of([&] { static_cast<void>(elsewhere.downgrade(*std::move(reader))); }) == Errc::invalid_option);
   auto lost = lock.acquire();
   store.let_pass(TestType::brief);
   CHECK_FALSE(lock.downgrade(std::move(lost)));
@@ -234,7 +234,7 @@ TEMPLATE_TEST_CASE("a lost shared lock is told: erased by a foreign hand, it is 
 TEMPLATE_TEST_CASE("who waits for a shared lock is woken when the backend goes away", "", InRedis, InMemory) {
   TestType store;
   auto const writer = SharedLock{store.backend(), "lock"}.acquire();
-  Waiting reader{[&] { return thrown_by([&] { static_cast<void>(SharedLock{store.backend(), "lock"}.acquire_shared()); }); }};
+  Waiting reader{[&] { return errc_of([&] { static_cast<void>(SharedLock{store.backend(), "lock"}.acquire_shared()); }); }};
   REQUIRE(reader.asleep());
   store.close();
   CHECK(reader.get() == Errc::closed);

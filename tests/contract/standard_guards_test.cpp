@@ -13,21 +13,7 @@ using mortise::Errc;
 using mortise::Fence;
 using mortise::Lock;
 using support::Waiting;
-
-namespace {
-
-/// Whether `call` throws what a std::mutex throws to a thread that locks it twice.
-template <class Call>
-bool refused_as_deadlock(Call&& call) {
-  try {
-    call();
-  } catch (std::system_error const& error) {
-    return error.code() == std::errc::resource_deadlock_would_occur;
-  }
-  return false;
-}
-
-}  // namespace
+using support::refused_as_deadlock;
 
 TEMPLATE_TEST_CASE("lock_guard, unique_lock and scoped_lock hold the lock in their scope", "", InRedis, InMemory, InQuorum) {
   TestType store;
@@ -155,7 +141,7 @@ TEMPLATE_TEST_CASE("a lock() whose lease was lost is still a lock(): locking aga
   CHECK(lock.fence() == lock.lease().fence());
   CHECK(refused_as_deadlock([&] { lock.lock(); }));
   lock.unlock();
-  CHECK(thrown_by([&] { lock.fence(); }) == Errc::not_held);
+  CHECK(errc_of([&] { lock.fence(); }) == Errc::not_held);
   lock.lock();
   lock.unlock();
 }
@@ -163,10 +149,10 @@ TEMPLATE_TEST_CASE("a lock() whose lease was lost is still a lock(): locking aga
 TEMPLATE_TEST_CASE("lease and fence of a lock that is not held are refused", "", InRedis, InMemory, InQuorum) {
   TestType store;
   Lock lock{store.backend(), "lock"};
-  CHECK(thrown_by([&] { lock.lease(); }) == Errc::not_held);
-  CHECK(thrown_by([&] { lock.fence(); }) == Errc::not_held);
+  CHECK(errc_of([&] { lock.lease(); }) == Errc::not_held);
+  CHECK(errc_of([&] { lock.fence(); }) == Errc::not_held);
   auto const lease = lock.acquire();  // by the other face: that lease is the caller's
-  CHECK(thrown_by([&] { lock.fence(); }) == Errc::not_held);
+  CHECK(errc_of([&] { lock.fence(); }) == Errc::not_held);
 }
 
 TEMPLATE_TEST_CASE("unlocking what is not locked does nothing", "", InRedis, InMemory, InQuorum) {

@@ -15,10 +15,12 @@
 #include <mortise/testing/memory_backend.hpp>
 
 #include "support/catch.hpp"
+#include "support/outcome.hpp"
 #include "support/redis_server.hpp"
 #include "support/waiting.hpp"
 
 using mortise::milliseconds;
+using support::errc_of;
 
 /// Locks in a private server, by a Client over its unix socket. Time passes by itself.
 class InRedis {
@@ -120,15 +122,4 @@ bool comes_true(Store& store, Predicate&& predicate, milliseconds within = Store
     store.let_pass(Store::step);
   }
   return predicate();
-}
-
-/// The code of the mortise::Error that `call` must throw.
-template <class Call>
-std::optional<mortise::Errc> thrown_by(Call&& call) {
-  try {
-    call();
-  } catch (mortise::Error const& error) {
-    return error.errc();
-  }
-  return std::nullopt;
 }

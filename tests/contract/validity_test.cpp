@@ -123,6 +123,6 @@ TEMPLATE_TEST_CASE("extend to a TTL that no lock could have is refused", "", InR
   Lock lock{store.backend(), "lock"};
   auto lease = lock.acquire();
   for (auto const ttl : {milliseconds{0}, milliseconds{-1}, milliseconds::min(), milliseconds::max()})
-    CHECK(thrown_by([&] { lease.extend(ttl); }) == Errc::invalid_option);
+    CHECK(errc_of([&] { lease.extend(ttl); }) == Errc::invalid_option);
   CHECK(lease.confirm());
 }

@@ -68,7 +68,7 @@ TEST_CASE("a reply that makes no sense is an error, and memory stays small") {
   FakeServer server{script_of({.bytes = nonsense, .then = then})};
   Client redis{server.uri(), {.command_timeout = 150ms}};
   Lock lock{redis, "name", {.ttl = 1s}};
-  mortise::milliseconds took{};
+  mortise::nanoseconds took{};
   auto const error = error_of([&] { took = time_of([&] { static_cast<void>(lock.try_acquire()); }); });
   CHECK(error);
   CHECK(took < 1500ms);

@@ -14,6 +14,8 @@
 #include <mortise/mortise.hpp>
 
 #include "support/fake_server.hpp"
+#include "support/instrumented.hpp"
+#include "support/outcome.hpp"
 #include "support/processes.hpp"
 #include "support/proxy.hpp"
 #include "support/redis_server.hpp"
@@ -71,31 +73,9 @@ struct Setting {
   support::Proxy proxy{server.port()};
 };
 
-/// How long a call takes, on the clock that counts.
-template <class Call>
-milliseconds time_of(Call&& call) {
-  auto const begin = mortise::Clock::now();
-  call();
-  return std::chrono::floor<milliseconds>(mortise::Clock::now() - begin);
-}
-
-/// The mortise::Error that a call throws; nothing if it throws none.
-template <class Call>
-std::optional<mortise::Error> error_of(Call&& call) {
-  try {
-    std::forward<Call>(call)();
-  } catch (mortise::Error const& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
-/// Instrumented builds are slower: they get less to do, and nobody looks at their processor time.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool instrumented = true;
-#else
-inline constexpr bool instrumented = false;
-#endif
+using support::error_of;
+using support::instrumented;
+using support::time_of;
 
 /// A number that a longer run may set: the environment variable MORTISE_FAULTS_<what>, or `usual`.
 inline std::int64_t amount(std::string const& what, std::int64_t usual) {

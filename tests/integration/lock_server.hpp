@@ -14,6 +14,8 @@
 #include <mortise/mortise.hpp>
 
 #include "support/catch.hpp"
+#include "support/instrumented.hpp"
+#include "support/outcome.hpp"
 #include "support/redis_server.hpp"
 #include "support/wait_until.hpp"
 
@@ -27,7 +29,11 @@ using mortise::Lease;
 using mortise::Lock;
 using mortise::milliseconds;
 using support::contains;
+using support::errc_of;
+using support::error_of;
+using support::instrumented;
 using support::soon;
+using support::time_of;
 using support::wait_until;
 
 struct LockServer : support::RedisServer {
@@ -61,45 +67,6 @@ struct LockServer : support::RedisServer {
   }
 };
 
-/// The mortise::Error that `call` throws, if it throws one.
-template <std::invocable Call>
-std::optional<Error> error_of(Call&& call) {
-  try {
-    static_cast<void>(call());
-  } catch (Error const& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
-/// Its code.
-template <std::invocable Call>
-std::optional<Errc> errc_of(Call&& call) {
-  auto const error = error_of(call);
-  return error ? std::optional{error->errc()} : std::nullopt;
-}
-
-/// How long `call` takes.
-template <std::invocable Call>
-mortise::nanoseconds time_of(Call&& call) {
-  auto const began = Clock::now();
-  static_cast<void>(call());
-  return Clock::now() - began;
-}
-
 inline std::string fence_key(std::string const& name) { return "{" + name + "}:~fence"; }
 inline std::string wake_key(std::string const& name) { return "{" + name + "}:~wake"; }
 inline std::string wait_key(std::string const& name) { return "{" + name + "}:~wait"; }
-
-/// Instrumented builds are slower: they get less to do.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool instrumented = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool instrumented = true;
-#else
-inline constexpr bool instrumented = false;
-#endif
-#else
-inline constexpr bool instrumented = false;
-#endif

@@ -18,6 +18,7 @@
 
 #include "support/catch.hpp"
 #include "support/fake_server.hpp"
+#include "support/outcome.hpp"
 #include "support/wait_until.hpp"
 
 namespace topology {
@@ -33,29 +34,13 @@ using mortise::Lease;
 using mortise::Lock;
 using mortise::milliseconds;
 using support::contains;
+using support::error_of;
 using support::FakeReply;
 using support::FakeServer;
 using support::soon;
+using support::time_of;
 using support::wait_until;
 using Words = FakeServer::Words;
-
-/// The mortise::Error that `call` throws, if it throws one.
-template <std::invocable Call>
-std::optional<Error> error_of(Call&& call) {
-  try {
-    static_cast<void>(call());
-  } catch (Error const& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
-template <std::invocable Call>
-milliseconds time_of(Call&& call) {
-  auto const began = Clock::now();
-  static_cast<void>(call());
-  return std::chrono::floor<milliseconds>(Clock::now() - began);
-}
 
 /// What the library asks for, told by the shape of the command.
 enum class Asks { acquire, keep, release, pop, slots, other };
