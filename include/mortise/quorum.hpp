@@ -61,19 +61,19 @@ class QuorumCore final : public Core {
   Reached ask(Request const& request, TimePoint deadline) override {
     if (request.verb == Verb::keep) nodes_->note_ttl(request.lease);
     auto lanes = pool_.lend();
-    for (bool const second : {false, true}) {
+    // Each connection may just have been idle for too long: that is seen when it is used.
+    for (std::size_t broken = 0;; ++broken) {
       Reached reached;
       QuorumTally tally{*nodes_, *lanes, request};
       auto const verdict = tally.run(deadline, reached.sent);
       if (verdict) {
         reached.answer.yes = *verdict;
-        reached.repeated = second;
+        reached.repeated = broken > 0;
         if (request.verb == Verb::release) queue_.hint(request.keys->lock);
         return reached;
       }
-      if (second || !tally.broke() || Clock::now() >= deadline) throw tally.error();
+      if (broken == nodes_->size() || !tally.broke() || Clock::now() >= deadline) throw tally.error();
     }
-    throw std::logic_error{"unreachable"};
   }
 
   std::string const& label() const noexcept override { return label_; }

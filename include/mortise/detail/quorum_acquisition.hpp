@@ -118,8 +118,8 @@ inline std::optional<Acquired> QuorumAcquisition::attempt(Grant& grant) {
 /// Decides whether too few nodes are worth another attempt, and pauses before it. Throws if not.
 inline void QuorumAcquisition::recover(Error const& error, bool broke) {
   auto const now = Clock::now();
-  // Once without a pause: connections may just have been idle for too long.
-  bool const at_once = broke && failures_ == 0;
+  // Without a pause: each connection may just have been idle for too long.
+  bool const at_once = broke && failures_ < context_.nodes.size();
   if (!error.retryable() || now >= deadline_ || (!patience_.waits && !at_once)) throw error;
   if (unreachable_since_ == never) unreachable_since_ = now;
   if (deadline_ == never && now - unreachable_since_ >= context_.options.retry_for) throw error;

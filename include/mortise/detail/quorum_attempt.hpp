@@ -123,7 +123,7 @@ class QuorumTally {
 // --- below: bodies
 
 inline auto QuorumAttempt::run(Grant& grant, TimePoint deadline) -> Result {
-  lanes_.prepare(deadline);
+  lanes_.prepare(deadline, Lanes::Until::all_are_there);
   lanes_.check_distinct();
   sit_out_short_quarantine();
   auto const began = Clock::now();
@@ -214,7 +214,7 @@ inline std::string QuorumAttempt::said(std::size_t node) {
 }
 
 inline std::optional<bool> QuorumTally::run(TimePoint deadline, TimePoint& sent) noexcept {
-  lanes_.prepare(deadline);
+  lanes_.prepare(deadline, Lanes::Until::all_are_there);
   sent = Clock::now();
   for (std::size_t node = 0; node < lanes_.size(); ++node) {
     if (!lanes_[node].ready()) {

@@ -21,7 +21,9 @@ class QuorumAuthority final : public Authority {
 
   QuorumNodes& nodes() noexcept { return *nodes_; }
 
-  void prepare(TimePoint deadline, Wake* interrupt) noexcept override { lanes_.prepare(deadline, interrupt); }
+  void prepare(TimePoint deadline, Wake* interrupt) noexcept override {
+    lanes_.prepare(deadline, Lanes::Until::enough_are, interrupt);
+  }
 
   /// When this returns nothing of the batch is left to be written: who drops a lease may count on that.
   void send(std::span<Chore> batch, TimePoint deadline, Wake* interrupt) noexcept override {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <deque>
@@ -19,6 +20,13 @@
 #include <mortise/wire.hpp>
 
 namespace mortise::inline v1::detail {
+
+/// Who hears answers that are nobody's.
+struct Deaf {
+  void answered(std::size_t, std::size_t, Verb, Answer const&) noexcept {}
+  void refused(std::size_t, std::size_t, Verb, Error const&) noexcept {}
+  void lost(std::size_t) noexcept {}
+};
 
 /// A connection that is made, greeted, used and given up without ever blocking. Answers come in the order of the questions,
 /// so each is known by its place; those to an operation that is over are read and dropped. Used by one thread at a time.
@@ -69,10 +77,8 @@ class Lane {
   void read(Heard&& heard) noexcept;
   /// It is too late for whatever is awaited: the node goes off.
   void give_up() noexcept;
-  /// The connection is found hung up while idle.
-  bool hung_up(TimePoint now) const noexcept {
-    return ready() && pending_.empty() && now - used_ > milliseconds{10} && !connection_->quiet();
-  }
+  /// Before it is used again: what has come since, a late answer or the end of the connection.
+  void catch_up(TimePoint now) noexcept;
   void drop(Error const& error) noexcept;
 
   /// The operation is over. Answers that are still to come are nobody's; if `undone`, its RELEASE is written behind its
@@ -99,7 +105,6 @@ class Lane {
   }
   void owe_pending() noexcept;
   void open_next();
-  void greet();
   void hear_greeting(ReplyView reply);
   template <class Heard>
   void hear(ReplyView reply, Heard& heard);
@@ -113,6 +118,8 @@ class Lane {
   TimePoint late_greeting_{never};
   TimePoint used_{};
   std::deque<Pending> pending_{};
+  std::array<bool, script_count> known_{};  // scripts said in full here: a node that has to ask back may be too late to be heard
+  bool proven_{false};  // has answered a question
   std::optional<Error> fault_{};
   bool broken_{false};
 };
@@ -140,6 +147,8 @@ inline void Lane::open_next() {
     auto const& target = targets_.at(target_++);
     try {
       connection_ = std::make_unique<Connection>(nodes_->endpoint(node_), dialing::begin_to(config.address, target), nodes_->ledger());
+      known_.fill(false);
+      proven_ = false;
       greetings_ = connection_->greet(config.login) + 1;
       connection_->append({"INFO", "server"});
       connection_->try_send();
@@ -153,8 +162,9 @@ inline void Lane::open_next() {
 
 inline void Lane::ask(Request const& request, std::size_t tag) noexcept {
   try {
-    pending_.push_back({.verb = request.verb, .tag = tag, .sent = Clock::now(), .request = &request});
-    append(*connection_, request);
+    bool const known = std::exchange(known_[script_index(request)], true);
+    pending_.push_back({.verb = request.verb, .in_full = !known, .tag = tag, .sent = Clock::now(), .request = &request});
+    append(*connection_, request, known ? ScriptBy::hash : ScriptBy::text);
   } catch (...) {
     drop(Error{Errc::connection_lost, nodes_->endpoint(node_) + ": no memory for a request"});
   }
@@ -226,8 +236,11 @@ void Lane::hear(ReplyView reply, Heard& heard) {
   if (pending_.empty()) throw Error{Errc::connection_lost, nodes_->endpoint(node_) + ": protocol error: a reply too many"};
   auto const question = std::move(pending_.front());
   pending_.pop_front();
+  proven_ = true;
   nodes_->answered(node_);
+  bool const forgotten = is_unknown_script(*connection_, reply) && !question.in_full;
   if (question.request == nullptr) {
+    if (forgotten) known_.fill(false);
     if (question.debt && question.verb == Verb::release && reply.is_error()) nodes_->owe(node_, *question.debt);
     return;
   }
@@ -238,7 +251,7 @@ void Lane::hear(ReplyView reply, Heard& heard) {
       std::from_chars(text.data(), text.data() + text.size(), fence);
     }
     if constexpr (requires { heard.noted(node_, fence); }) heard.noted(node_, fence);
-  } else if (is_unknown_script(*connection_, reply) && !question.in_full) {
+  } else if (forgotten) {
     pending_.push_back({.verb = question.verb, .in_full = true, .tag = question.tag, .sent = Clock::now(), .request = question.request});
     append(*connection_, *question.request, ScriptBy::text);
     connection_->try_send();
@@ -254,6 +267,14 @@ void Lane::hear(ReplyView reply, Heard& heard) {
     }
     heard.answered(node_, question.tag, question.verb, *answer);
   }
+}
+
+inline void Lane::catch_up(TimePoint now) noexcept {
+  if (!ready()) return;
+  bool const looks_anyway = !pending_.empty() || now - used_ > milliseconds{10};
+  if (!pending_.empty()) read(Deaf{});
+  if (looks_anyway && settled() && !connection_->quiet())
+    drop(Error{Errc::connection_lost, nodes_->endpoint(node_) + ": the server closed the connection"});
 }
 
 inline void Lane::give_up() noexcept {
@@ -272,9 +293,9 @@ inline void Lane::drop(Error const& error) noexcept {
     fault_ = greeted || late || error.errc() != Errc::connection_lost ? error : Error{Errc::connect_failed, error.what()};
     broken_ = true;
     if (error.errc() == Errc::invalid_option) return;  // the same server twice: told by every call
-    if (late || !greeted)
+    if (late)
       nodes_->take_off(node_, fault_->what());
-    else
+    else if (!proven_)  // one that was used before may just have been idle for too long
       nodes_->stumbled(node_, fault_->what());
   } catch (Error const& last) {
     broken_ = true;

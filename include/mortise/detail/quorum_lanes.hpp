@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,9 +32,12 @@ class Lanes {
     return static_cast<std::size_t>(std::count_if(lanes_.begin(), lanes_.end(), [](Lane const& lane) { return lane.ready(); }));
   }
 
-  /// Connects to the nodes that are on. Waits only where too few connections are there: at the first use for all nodes,
-  /// later for enough of them, and where enough nodes are not on, for any that answers after all.
-  void prepare(TimePoint deadline, Wake* interrupt = nullptr) noexcept;
+  enum class Until : std::uint8_t {
+    all_are_there,  ///< every node that is on: who is not asked does not hold the lease, and cannot keep it
+    enough_are,
+  };
+  /// Connects to the nodes that are on, and waits for their greetings; where they are too few, for any that answers after all.
+  void prepare(TimePoint deadline, Until until, Wake* interrupt = nullptr) noexcept;
 
   /// One wait, for an answer, a moment, or the bell, and whatever it brought. Lanes that are late by then are given up.
   /// `heard` is told of answers, and lost(node) of every lane that was closed. False: the bell rang.
@@ -65,16 +69,9 @@ class Lanes {
   }
 
  private:
-  struct Deaf {
-    void answered(std::size_t, std::size_t, Verb, Answer const&) noexcept {}
-    void refused(std::size_t, std::size_t, Verb, Error const&) noexcept {}
-    void lost(std::size_t) noexcept {}
-  };
-
   std::shared_ptr<QuorumNodes> nodes_;
   std::vector<Lane> lanes_{};
   std::vector<pollfd> polled_{};
-  bool used_{false};
 };
 
 /// Sets of lanes, lent to one thread at a time.
@@ -124,12 +121,11 @@ class LanePool {
 
 // --- below: bodies
 
-inline void Lanes::prepare(TimePoint deadline, Wake* interrupt) noexcept {
+inline void Lanes::prepare(TimePoint deadline, Until wanted, Wake* interrupt) noexcept {
   auto const now = Clock::now();
   bool missing = false;
-  for (std::size_t node = 0; node < lanes_.size(); ++node) {
-    auto& lane = lanes_[node];
-    if (lane.hung_up(now)) lane.drop(Error{Errc::connection_lost, nodes_->endpoint(node) + ": the server closed the connection"});
+  for (auto& lane : lanes_) {
+    lane.catch_up(now);
     if (!lane.ready()) missing = true;
   }
   if (!missing) return;
@@ -138,11 +134,11 @@ inline void Lanes::prepare(TimePoint deadline, Wake* interrupt) noexcept {
   for (bool const last_resort : {false, true}) {
     for (std::size_t node = 0; node < lanes_.size(); ++node)
       if (lanes_[node].closed() && (last_resort || nodes_->on(node))) lanes_[node].begin(until);
-    auto const wanted = std::exchange(used_, true) ? nodes_->needed() : lanes_.size();
+    bool const all = wanted == Until::all_are_there && !last_resort;
     auto const connecting = [&] {
       return std::any_of(lanes_.begin(), lanes_.end(), [](Lane const& lane) { return !lane.closed() && !lane.ready(); });
     };
-    while (ready() < wanted && connecting() && Clock::now() < until)
+    while (connecting() && (all || ready() < nodes_->needed()) && Clock::now() < until)
       if (!turn(until, interrupt, Deaf{})) return;
     if (ready() >= nodes_->needed()) return;
   }

@@ -69,7 +69,7 @@ class QuorumNodes {
 
   void take_off(std::size_t node, std::string reason);
   void put_on(std::size_t node);
-  /// A connection broke that had answered nothing since it was made: the second time in a row the node is taken off.
+  /// A connection broke, or none could be made: the second time in a row, without an answer in between, the node is taken off.
   void stumbled(std::size_t node, std::string const& reason) {
     if (states_[node].stumbles.fetch_add(1, std::memory_order_relaxed) > 0) take_off(node, reason);
   }
