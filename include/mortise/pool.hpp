@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <mortise/connection.hpp>
+#include <mortise/detail/idle_stack.hpp>
 
 namespace mortise::inline v1::detail {
 
@@ -23,9 +24,7 @@ class Pool {
   using Admission = std::function<void(Connection& fresh, TimePoint deadline, Wake* interrupt)>;
 
   Pool(Address address, Login login, milliseconds connect_timeout, SocketLedger& ledger)
-      : address_{std::move(address)}, login_{std::move(login)}, endpoint_{address_.text()}, connect_timeout_{connect_timeout}, ledger_{ledger} {
-    idle_.reserve(most_idle + 1);  // giving back never throws
-  }
+      : address_{std::move(address)}, login_{std::move(login)}, endpoint_{address_.text()}, connect_timeout_{connect_timeout}, ledger_{ledger} {}
 
   /// A connection on loan: closed at the end unless it was given back.
   class Lent {
@@ -45,7 +44,7 @@ class Pool {
   Lent lend(TimePoint deadline, Wake* interrupt = nullptr) {
     while (auto idle = pop_idle()) {
       // A connection used a moment ago is not asked again: that would cost a system call for every lock.
-      if (Clock::now() - idle->since < milliseconds{10} || idle->connection->quiet()) return {*this, std::move(idle->connection)};
+      if (Clock::now() - idle->since < milliseconds{10} || idle->kept->quiet()) return {*this, std::move(idle->kept)};
       broken_.store(true, std::memory_order_relaxed);
     }
     return {*this, connect(deadline, interrupt)};
@@ -64,7 +63,7 @@ class Pool {
   void note_broken() noexcept {
     broken_.store(true, std::memory_order_relaxed);
     std::lock_guard const guard{mutex_};
-    std::erase_if(idle_, [](Idle const& idle) { return !idle.connection->quiet(); });
+    idle_.erase_if([](Connection const& connection) { return !connection.quiet(); });
   }
 
   /// Whether the last thing known of it is that a connection broke.
@@ -72,15 +71,15 @@ class Pool {
 
   /// Keeps no connection from here on, because this is not the server to ask any more; or does so again.
   void retire() noexcept {
-    std::vector<Idle> closed;  // outside the mutex
+    std::vector<Idles::Idle> closed;  // outside the mutex
     std::lock_guard const guard{mutex_};
     retired_ = true;
-    closed.swap(idle_);
+    closed = idle_.take_all();
   }
   void revive() {
     std::lock_guard const guard{mutex_};
     retired_ = false;
-    idle_.reserve(most_idle + 1);
+    idle_.make_room();
   }
 
   void on_reconnect(Reconnected told) { reconnected_ = std::move(told); }
@@ -90,20 +89,11 @@ class Pool {
   std::string const& endpoint() const noexcept { return endpoint_; }
 
  private:
-  struct Idle {
-    std::unique_ptr<Connection> connection;
-    TimePoint since;
-  };
+  using Idles = IdleStack<std::unique_ptr<Connection>>;
 
-  static constexpr std::size_t most_idle = 16;
-  static constexpr milliseconds longest_idle{60'000};
-
-  std::optional<Idle> pop_idle() {
+  std::optional<Idles::Idle> pop_idle() noexcept {
     std::lock_guard const guard{mutex_};
-    if (idle_.empty()) return std::nullopt;
-    auto last = std::move(idle_.back());
-    idle_.pop_back();
-    return last;
+    return idle_.pop();
   }
 
   void take_back(std::unique_ptr<Connection> connection) noexcept {
@@ -112,12 +102,7 @@ class Pool {
     std::unique_ptr<Connection> surplus;  // closed outside the mutex
     auto const now = Clock::now();
     std::lock_guard const guard{mutex_};
-    if (retired_) return;
-    if (idle_.size() >= most_idle || (!idle_.empty() && now - idle_.front().since > longest_idle)) {
-      surplus = std::move(idle_.front().connection);
-      idle_.erase(idle_.begin());
-    }
-    idle_.push_back({std::move(connection), now});
+    if (!retired_) surplus = idle_.push(std::move(connection), now);
   }
 
   Address address_;
@@ -130,7 +115,7 @@ class Pool {
   std::atomic<bool> broken_{false};
   std::mutex mutex_{};
   bool retired_{false};
-  std::vector<Idle> idle_{};  // the one used last is at the back, and lent first
+  Idles idle_{};
 };
 
 }  // namespace mortise::inline v1::detail

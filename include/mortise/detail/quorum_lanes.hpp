@@ -13,6 +13,7 @@
 
 #include <poll.h>
 
+#include <mortise/detail/idle_stack.hpp>
 #include <mortise/detail/quorum_lane.hpp>
 
 namespace mortise::inline v1::detail {
@@ -77,7 +78,7 @@ class Lanes {
 /// Sets of lanes, lent to one thread at a time.
 class LanePool {
  public:
-  explicit LanePool(std::shared_ptr<QuorumNodes> nodes) : nodes_{std::move(nodes)} { idle_.reserve(most_idle); }
+  explicit LanePool(std::shared_ptr<QuorumNodes> nodes) : nodes_{std::move(nodes)} {}
 
   class Lent {
    public:
@@ -96,27 +97,22 @@ class LanePool {
   Lent lend() {
     {
       std::lock_guard const guard{mutex_};
-      if (!idle_.empty()) {
-        auto last = std::move(idle_.back());
-        idle_.pop_back();
-        return {*this, std::move(last)};
-      }
+      if (auto last = idle_.pop()) return {*this, std::move(last->kept)};
     }
     return {*this, std::make_unique<Lanes>(nodes_)};
   }
 
  private:
-  static constexpr std::size_t most_idle = 16;
-
   void take_back(std::unique_ptr<Lanes> lanes) noexcept {
+    std::unique_ptr<Lanes> surplus;  // closed outside the mutex, behind what was written
+    auto const now = Clock::now();
     std::lock_guard const guard{mutex_};
-    if (idle_.size() < most_idle) idle_.push_back(std::move(lanes));
-    // else closed, behind what was written
+    surplus = idle_.push(std::move(lanes), now);
   }
 
   std::shared_ptr<QuorumNodes> nodes_;
   std::mutex mutex_{};
-  std::vector<std::unique_ptr<Lanes>> idle_{};  // the one used last is at the back, and lent first
+  IdleStack<std::unique_ptr<Lanes>> idle_{};
 };
 
 // --- below: bodies
