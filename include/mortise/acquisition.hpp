@@ -160,7 +160,7 @@ inline std::optional<Acquired> Acquisition::wait_at_server(Grant& grant, Answer 
     brief = false;
   }
   if (!answer.yes) return std::nullopt;  // out of time, or the reservation ran out: then again, at the tail
-  if (answer.yes && !how().claims && context_.options.replicas > 0) {
+  if (!how().claims && context_.options.replicas > 0) {
     // WAIT speaks of this connection's own writes, and another's let us in: one of our own makes it good.
     answer = ask(waiting_life, {});
     until = valid_until(sent_, ttl());

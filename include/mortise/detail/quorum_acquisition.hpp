@@ -38,6 +38,7 @@ class QuorumAcquisition {
   std::optional<Acquired> stopped();
   void recover(Error const& error, bool broke);
   void pause(nanoseconds time);
+  static constexpr unsigned most_splits = 4;  // of a try
   static std::uint64_t random() { return random_stock().take<1>()[0] * 256U + random_stock().take<1>()[0]; }
 
   QuorumContext context_;
@@ -92,7 +93,8 @@ inline std::optional<Acquired> QuorumAcquisition::attempt(Grant& grant) {
       case QuorumAttempt::Result::busy:
         failures_ = 0;
         unreachable_since_ = never;
-        if (!patience_.waits) return Acquired::busy;
+        // Where several try at once each may get some nodes, and nobody enough: somebody should.
+        if (!patience_.waits && (!attempt.split() || busy_ == most_splits || Clock::now() >= deadline_)) return Acquired::busy;
         wait = contention_pause(busy_++, attempt.split(), attempt.took(), random());
         break;
       case QuorumAttempt::Result::too_late:
@@ -128,10 +130,13 @@ inline void QuorumAcquisition::recover(Error const& error, bool broke) {
 
 /// Ends early when the wait is cancelled, the queue closed, or a thread of this process gave the lock up.
 inline void QuorumAcquisition::pause(nanoseconds time) {
-  if (place_ == nullptr || time <= nanoseconds::zero()) return;
+  if (time <= nanoseconds::zero()) return;
   auto const now = Clock::now();
   auto const until = now + std::min<nanoseconds>(time, deadline_ == never ? time : std::max<nanoseconds>(deadline_ - now, nanoseconds::zero()));
-  place_->bell().wait_until(until);
+  if (place_ != nullptr)
+    place_->bell().wait_until(until);
+  else
+    await_descriptor(-1, 0, until, nullptr);
 }
 
 }  // namespace mortise::inline v1::detail
