@@ -97,7 +97,7 @@ std::map<std::string, std::function<void(Caller&)>> const timed_calls{
 TEST_CASE("every call ends by its deadline, whatever does not answer") {
   auto const fault = GENERATE(as<std::string>{}, "frozen server", "full backlog", "swallowed replies", "trickled replies", "trickled requests", "cut", "black hole");
   CAPTURE(fault);
-  std::map<std::string, milliseconds> times;
+  std::map<std::string, mortise::Clock::duration> times;
   std::mutex times_mutex;
   {
     std::deque<std::thread> threads;
@@ -169,7 +169,7 @@ TEST_CASE("signals do not lengthen a call: a frozen server and a signal every 5 
   REQUIRE(lease);
   here.server.freeze();
   support::SignalStorm const storm{5ms};
-  milliseconds longest{0};
+  mortise::Clock::duration longest{};
   auto const rounds = amount("signals", 2);
   for (std::int64_t i = 0; i < rounds; ++i) {
     auto const took = time_of([&] { CHECK(error_of([&] { static_cast<void>(lease->confirm()); })); });
@@ -178,6 +178,6 @@ TEST_CASE("signals do not lengthen a call: a frozen server and a signal every 5 
     CHECK(took < limit + slack);
   }
   CHECK(support::SignalStorm::handled() > 20);
-  if (rounds > 2) WARN("a call with a limit of 300 ms took at most " << longest.count() << " ms");
+  if (rounds > 2) WARN("a call with a limit of 300 ms took at most " << std::chrono::duration_cast<milliseconds>(longest).count() << " ms");
   here.server.thaw();
 }

@@ -4,7 +4,7 @@
 # lower ones, and leaves hiredis and OpenSSL to the few that may know them.
 cmake_minimum_required(VERSION 3.22)
 
-set(knows_hiredis reply.hpp connection.hpp)
+set(knows_hiredis reply.hpp detail/transport.hpp)
 set(knows_openssl tls.hpp)
 set(faults "")
 

@@ -120,7 +120,7 @@ TEST_CASE("a thousand Lock objects of one name are one lock") {
 TEST_CASE("many threads that wait for many names get on, and connections go back to a few") {
   LockServer redis;
   Client client{redis.unix_uri(), {.client_name = "many"}};
-  constexpr int names = 20;
+  constexpr int names = 70;
   std::vector<Lease> held;
   for (int i = 0; i < names; ++i) held.push_back(Lock{client, std::to_string(i)}.acquire());
   std::deque<Waiting<bool>> waiting;
@@ -130,5 +130,5 @@ TEST_CASE("many threads that wait for many names get on, and connections go back
   CHECK(redis.client_list().size() <= names + 2);
   held.clear();
   for (auto& one : waiting) CHECK(one.get());
-  CHECK(redis.client_list().size() <= 18);  // sixteen idle ones, and the keeper's
+  CHECK(redis.client_list().size() <= 65);  // 64 idle ones, and the keeper's
 }
