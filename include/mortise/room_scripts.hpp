@@ -188,12 +188,11 @@ return {known and 1 or 0, next_end()}
 
 /// By Verb; made at first use and never destroyed.
 inline Script const& room_script(Verb verb) {
-  static auto const* scripts = [] {
-    auto const with = [](std::string_view lua) {
-      return Script{*new std::string{std::string{room_lua}.append(lua)}};
-    };
-    return new std::array<Script, 3>{with(room_acquire_lua), with(room_keep_lua), with(room_release_lua)};
+  static auto const* const texts = [] {
+    auto const with = [](std::string_view lua) { return std::string{room_lua}.append(lua); };
+    return new std::array<std::string, 3>{with(room_acquire_lua), with(room_keep_lua), with(room_release_lua)};
   }();
+  static auto const* const scripts = new std::array<Script, 3>{Script{(*texts)[0]}, Script{(*texts)[1]}, Script{(*texts)[2]}};
   return (*scripts)[static_cast<std::size_t>(verb)];
 }
 

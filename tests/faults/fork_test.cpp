@@ -179,6 +179,7 @@ TEST_CASE("a child that was forked at any moment of its parent's work can use th
     });
   for (std::int64_t i = 0, forks = amount("forks", 40); i < forks; ++i) {
     ChildProcess child{[&] {
+      ChildProcess::inherits_of_busy_threads();
       Lock lock{redis, "child", {.ttl = 10s}};
       auto lease = lock.acquire_for(10s);
       return lease && lease->confirm() && lease->release() ? 0 : 1;

@@ -44,6 +44,9 @@ public:
   /// The exit code of a function that threw (a failed REQUIRE throws too); the exception's text is on stderr.
   static constexpr int threw = 99;
 
+  /// Said in a child: what the stacks of its parent's other threads owned at the fork is nobody's here, and no leak.
+  static void inherits_of_busy_threads();
+
   /// Forks; the child runs `body` and ends with its result.
   explicit ChildProcess(std::function<int()> const& body, Ending ending = Ending::at_once);
   /// The same with a channel to the parent.

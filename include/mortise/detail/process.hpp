@@ -47,6 +47,18 @@ inline std::uint64_t process_generation() noexcept {
   return generation;
 }
 
+/// What a child inherited and never uses or frees: kept within reach, so that a tool that looks for leaks is silent.
+inline void bury(void* inherited) noexcept {
+  struct Grave {
+    void* inherited;
+    Grave* next;
+  };
+  static std::atomic<Grave*> last{nullptr};
+  auto* const grave = new (std::nothrow) Grave{inherited, last.load(std::memory_order_relaxed)};
+  while (grave != nullptr && !last.compare_exchange_weak(grave->next, grave, std::memory_order_acq_rel)) {
+  }
+}
+
 /// Owns a T of this process. In a forked child the inherited T is left alone for ever (its mutexes may be locked, its
 /// threads do not exist) and a fresh one is made at the first use. No lock of its own: one could be inherited locked.
 template <class T>
@@ -60,15 +72,20 @@ class PerProcess {
   PerProcess& operator=(PerProcess const&) = delete;
   ~PerProcess() {
     auto* const slot = current_.load(std::memory_order_acquire);
-    if (slot->generation == process_generation()) delete slot;
+    if (slot->generation == process_generation())
+      delete slot;
+    else
+      bury(slot);
   }
 
   std::shared_ptr<T> const& get() {
     auto* slot = current_.load(std::memory_order_acquire);
     if (slot->generation == process_generation()) [[likely]] return slot->value;
     auto fresh = std::make_unique<Slot>(Slot{factory_(slot->value.get()), process_generation()});
-    if (current_.compare_exchange_strong(slot, fresh.get(), std::memory_order_acq_rel)) return fresh.release()->value;
-    return slot->value;
+    auto* const inherited = slot;
+    if (!current_.compare_exchange_strong(slot, fresh.get(), std::memory_order_acq_rel)) return slot->value;
+    bury(inherited);
+    return fresh.release()->value;
   }
 
   /// The T of this process if there is one already: never makes one.
@@ -91,6 +108,7 @@ class PerProcess {
 template <class T>
 void leak(std::shared_ptr<T>&& inherited) noexcept {
   if (!inherited) return;
+  bury(inherited.get());
   alignas(std::shared_ptr<T>) unsigned char grave[sizeof(std::shared_ptr<T>)];
   new (grave) std::shared_ptr<T>{std::move(inherited)};
 }
