@@ -48,6 +48,7 @@ struct Unsettled {
   TimePoint until{};
   int copies{0};  // of its ACQUIRE that may still be on the way: "not yours" proves nothing before they have been undone
   unsigned attempts{0};
+  std::shared_ptr<LeaseState> released{};  // by release_later(): to be told of, and its core is to live until then
   TimerHook retry{};
   std::shared_ptr<Unsettled> self{};  // owns itself while it stands in the keeper's heap
 };

@@ -68,6 +68,8 @@ class Core : public std::enable_shared_from_this<Core> {
   bool downgrade(LeaseState& lease);
   /// Gives it up. True: released by us; false: it was not ours any more; throws if nobody answered, and goes on trying.
   bool release(LeaseState& lease);
+  /// The same by the keeper, without waiting for it.
+  void release_later(LeaseState& lease) noexcept;
   /// The same without waiting for more than one call may take, and without throwing.
   void abandon(LeaseState& lease) noexcept;
 
@@ -105,6 +107,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
  private:
   bool keep(LeaseState& lease, Request const& request);
+  Standing end(LeaseState& lease) noexcept;
   void settle_in(LeaseState& lease, Grant const& grant, PromisedRoom& room, TimePoint began) noexcept;
   void hold(LeaseState& lease, Grant const& grant, bool keep) noexcept;
   void lose(LeaseState& lease, char const* reason) noexcept;
@@ -233,14 +236,20 @@ inline bool Core::keep(LeaseState& lease, Request const& request) {
   return lease.validity.prolong(valid_until(reached.sent, ttl), now());
 }
 
-inline bool Core::release(LeaseState& lease) {
+/// It is held no more, and nobody renews it. Returns how it stood before.
+inline Standing Core::end(LeaseState& lease) noexcept {
   auto const before = lease.validity.end(Standing::released);
-  auto const deadline = after(now(), command_timeout_);
   keeper_->drop(lease);
   if (before == Standing::lost)
     herald_->tell_and_forget(lease.shared_from_this());
   else
     herald_->drop(lease);
+  return before;
+}
+
+inline bool Core::release(LeaseState& lease) {
+  auto const deadline = after(now(), command_timeout_);
+  auto const before = end(lease);
   if (lease.gone.load()) return false;
   if (before != Standing::held && now() >= lease.latest_end()) {
     lease.gone.store(true);
@@ -270,6 +279,13 @@ inline bool Core::release(LeaseState& lease) {
   }
 }
 
+inline void Core::release_later(LeaseState& lease) noexcept {
+  if (lease.settling.load() || lease.validity.standing() == Standing::released) return;
+  auto const before = end(lease);
+  if (lease.gone.load() || now() >= lease.latest_end() || lease.settling.exchange(true)) return;
+  keeper_->settle(lease, lease.latest_end(), lease.loose_copies.load(), before == Standing::held);
+}
+
 inline void Core::abandon(LeaseState& lease) noexcept {
   try {
     auto const standing = lease.validity.standing();
@@ -279,11 +295,7 @@ inline void Core::abandon(LeaseState& lease) noexcept {
       release(lease);
       return;
     }
-    // Lost because no renewal got through: trying now would only hold the caller up.
-    lease.validity.end(Standing::released);
-    keeper_->drop(lease);
-    if (now() < lease.latest_end()) keeper_->settle(lease, lease.latest_end(), lease.loose_copies.load());
-    herald_->tell_and_forget(lease.shared_from_this());
+    release_later(lease);  // lost because no renewal got through: trying now would only hold the caller up
   } catch (...) {  // told to the observer, and being settled
   }
 }

@@ -58,8 +58,8 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
     std::lock_guard const guard{mutex_};
     unsettled_.take_back_promise();
   }
-  /// Releases the lease's token in the background until `until`. Needs no memory.
-  void settle(LeaseState& lease, TimePoint until, int copies) noexcept;
+  /// Releases the lease's token in the background until `until`, and tells how a release in earnest went. Needs no memory.
+  void settle(LeaseState& lease, TimePoint until, int copies, bool in_earnest = false) noexcept;
 
   TimePoint step();
   int also_wakes() const noexcept { return authority_->changes(); }
@@ -162,12 +162,13 @@ inline Unsettled::~Unsettled() {
   if (room_at != nullptr) room_at->take_back_room_to_settle();
 }
 
-inline void Keeper::settle(LeaseState& lease, TimePoint until, int copies) noexcept {
+inline void Keeper::settle(LeaseState& lease, TimePoint until, int copies, bool in_earnest) noexcept {
   std::lock_guard const guard{mutex_};
   auto& open = *lease.unsettled;
   open.until = std::max(open.until, until);
   open.copies = std::max(open.copies, copies);
   if (open.room_at == nullptr) return;  // at it, or done already
+  if (in_earnest) open.released = lease.shared_from_this();
   open.room_at = nullptr;
   auto const due = authority_->now();
   unsettled_.put(open, due);
@@ -356,10 +357,12 @@ inline void Keeper::conclude_settling(Chore const& chore, TimePoint now) noexcep
   auto& open = *chore.unsettled;
   bool const answered = chore.outcome == Chore::Outcome::answered;
   if (answered && chore.answer.yes && open.copies > 0) --open.copies;
-  bool const first_failure = !answered && chore.outcome != Chore::Outcome::again && open.attempts == 0;
+  bool const first = chore.outcome != Chore::Outcome::again && open.attempts == 0;
   auto const due = chore.outcome == Chore::Outcome::again ? now : after(now, backoff(open.attempts++, random()));
+  std::shared_ptr<LeaseState> released;
   {
     std::lock_guard const guard{mutex_};
+    if (answered || due >= open.until) released = std::move(open.released);
     if ((answered && open.copies == 0) || due >= open.until) {
       unsettled_.remove(open);
       open.self.reset();
@@ -367,7 +370,15 @@ inline void Keeper::conclude_settling(Chore const& chore, TimePoint now) noexcep
       unsettled_.move(open, due);
     }
   }
-  if (first_failure) herald_->post(Event::Kind::orphan_possible, open.spec->name(), Fence{}, {}, chore.reason());
+  if (first && !answered) herald_->post(Event::Kind::orphan_possible, open.spec->name(), Fence{}, {}, chore.reason());
+  if (!released || !answered) return;
+  // "Not yours" proves something only of the first request: a second one may come behind its own first.
+  bool const lost = !chore.answer.yes && first;
+  auto const held_for = now - released->granted;
+  if (lost)
+    herald_->post(Event::Kind::lost, released->name(), released->fence, held_for, "taken over or deleted", released->endpoint_text());
+  else
+    herald_->post(Event::Kind::released, released->name(), released->fence, held_for);
 }
 
 inline void Keeper::kept(LeaseState& lease, TimePoint due) noexcept {

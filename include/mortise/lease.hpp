@@ -66,6 +66,13 @@ class Lease {
   /// Gives the lock up: one round trip. True: released by us. False: it was no longer ours, or was released before. Throws
   /// Error if nobody answers within the command timeout: then it may be called again, and the library goes on by itself.
   bool release() { return usable() && state_->core->release(*state_); }
+  /// Gives the lock up without waiting for the server: no round trip, at most a system call that wakes the library's thread,
+  /// which says it again until it is answered or the lease would have ended. held() is false at once. The price: the next
+  /// holder is in a thread switch later; whether the lock was still ours, and what went wrong, only the observer is told; and
+  /// a process that ends in the same moment leaves the lock to its TTL.
+  void release_later() noexcept {
+    if (usable()) state_->core->release_later(*state_);
+  }
 
  private:
   friend detail::Access;

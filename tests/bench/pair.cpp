@@ -2,7 +2,9 @@
 #include "measurements.hpp"
 
 #include <chrono>
+#include <deque>
 #include <functional>
+#include <string>
 
 #include <mortise/mortise.hpp>
 
@@ -41,6 +43,9 @@ std::vector<Table> pair(Setting const& setting) {
     ScriptedLock scripted{endpoint, "bench:scripted", "bench-host:12345#0123456789abcdef0123456789abcdef"};
     mortise::Client client{endpoint.uri()};
     mortise::Lock lock{client, "bench:lock", {.ttl = ttl}};
+    std::deque<mortise::Lock<>> in_turn;  // so that a name is free again when its turn comes
+    for (int i = 0; i < 64; ++i) in_turn.emplace_back(client, "bench:lock:" + std::to_string(i), mortise::LockOptions{.ttl = ttl});
+    std::size_t turn = 0;
 
     std::vector<std::pair<std::string, std::function<bool()>>> const variants{
         {"raw SET NX PX + guarded delete", [&] { return naive.acquire() && naive.release(); }},
@@ -49,6 +54,11 @@ std::vector<Table> pair(Setting const& setting) {
          [&] {
            auto lease = lock.try_acquire();
            return lease && lease->release();
+         }},
+        {"acquire, release_later",
+         [&] {
+           in_turn[turn++ % in_turn.size()].acquire().release_later();
+           return true;
          }},
         {"std::scoped_lock",
          [&] {

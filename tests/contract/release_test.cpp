@@ -122,3 +122,32 @@ TEMPLATE_TEST_CASE("a lease outlives its lock and its backend, and is held and r
   CHECK(lease->extend());
   CHECK(lease->release());
 }
+
+TEMPLATE_TEST_CASE("a lease that is released later is not held from then on, and the lock is free soon", "", InRedis, InMemory, InQuorum) {
+  TestType store;
+  Lock lock{store.backend(), "lock"};
+  auto lease = lock.acquire();
+  auto const lost = lease.lost();
+  lease.release_later();
+  CHECK_FALSE(lease.held());
+  CHECK(lease.remaining() == milliseconds{0});
+  CHECK(comes_true(store, [&] { return !store.exists("lock"); }));
+  CHECK_FALSE(lost.stop_requested());
+  lease.release_later();  // once more changes nothing
+  auto next = lock.acquire();
+  CHECK(next.fence() > lease.fence());
+  CHECK_FALSE(lease.release());
+  CHECK(next.confirm());
+}
+
+TEMPLATE_TEST_CASE("a waiter gets what is released later, also when lease and backend are gone by then", "", InRedis, InQuorum) {
+  TestType store;
+  std::optional<Lease> lease{Lock{store.backend(), "lock"}.acquire()};
+  auto const before = lease->fence();
+  support::Waiting<Fence> waiter{[&] { return Lock{store.other(), "lock"}.acquire().fence(); }};
+  CHECK(waiter.asleep());
+  lease->release_later();
+  lease.reset();
+  store.close();
+  CHECK(waiter.get() > before);
+}

@@ -102,3 +102,17 @@ TEST_CASE("an unlock that is not answered throws nothing, tells the observer, an
   redis.thaw();
   CHECK(wait_until([&] { return !redis.exists("lock"); }));
 }
+
+TEST_CASE("a release that nobody waits for returns while the server is frozen, and is made good when it is back") {
+  LockServer redis;
+  Witness witness;
+  Client client{redis.unix_uri(), {.command_timeout = 300ms, .observer = witness.observer()}};
+  auto lease = Lock{client, "lock", {.ttl = 1min}}.acquire();
+  redis.freeze();
+  CHECK(time_of([&] { lease.release_later(); return 0; }) < 200ms);
+  CHECK(witness.first(Kind::orphan_possible).name == "lock");
+  CHECK(witness.of(Kind::released).empty());
+  redis.thaw();
+  CHECK(witness.first(Kind::released).fence == lease.fence());
+  CHECK_FALSE(redis.exists("lock"));
+}

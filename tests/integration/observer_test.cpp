@@ -28,6 +28,23 @@ TEST_CASE("a grant, a busy answer and a release are told, with the lock's name, 
   CHECK(witness.all_on_one_other_thread());
 }
 
+TEST_CASE("a release that nobody waits for is told, and so is that there was nothing to release") {
+  LockServer redis;
+  Witness witness;
+  Client client{redis.unix_uri(), {.observer = witness.observer()}};
+  auto lease = Lock{client, "lock"}.acquire();
+  lease.release_later();
+  CHECK(witness.first(Kind::released).fence == lease.fence());
+  CHECK(witness.of(Kind::lost).empty());
+
+  auto taken = Lock{client, "taken"}.acquire();
+  redis.command({"SET", "taken", "foreign"});
+  taken.release_later();
+  CHECK(witness.first(Kind::lost).fence == taken.fence());
+  CHECK(redis.command({"GET", "taken"}).text == "foreign");
+  CHECK(witness.of(Kind::released).size() == 1);
+}
+
 TEST_CASE("a hand-off is told with the time of the wait, and so is a wait that ends without a grant, with the reason") {
   LockServer redis;
   Witness witness;
