@@ -101,6 +101,8 @@ inline std::optional<Acquired> QuorumAcquisition::attempt(Grant& grant) {
         if (!patience_.waits)
           throw Error{Errc::timeout, "lock " + printable(lease_.name()) + ": its ttl of " + text(lease_.spec->options.ttl) +
                                          ", less the drift allowance, was over before enough nodes had answered: undone"};
+        failures_ = 0;  // nodes are there, only slow: that is busy when the deadline comes, and no lack of a quorum
+        unreachable_since_ = never;
         wait = contention_pause(busy_++, true, attempt.took(), random());
         break;
       case QuorumAttempt::Result::no_quorum: {
