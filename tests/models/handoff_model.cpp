@@ -692,6 +692,7 @@ int main(int argc, char** argv) {
       {"timed: 4 clients, one dies", model({.clients = 4, .ttl = 5, .crashes = 1, .idle_bound = 12})},
       {"timed: 4 clients, two die", model({.clients = 4, .ttl = 5, .crashes = 2, .idle_bound = 16}), nullptr, false},
       {"timed: 5 clients", model({.clients = 5, .ttl = 5, .idle_bound = 9}), nullptr, false},
+      {"timed: 5 clients, one dies", model({.clients = 5, .ttl = 5, .crashes = 1, .idle_bound = 14}), nullptr, false},
       {"timed: 3 clients, a foreign one twice, one dies", model({.ttl = 5, .crashes = 1, .foreign = 2, .idle_bound = 16})},
       {"timed: 3 clients, two lost answers or late copies, one dies", model({.crashes = 1, .copies = 2, .idle_bound = 16}), nullptr, false},
       {"timed: 3 clients, a broken connection, one dies", model({.crashes = 1, .breaks = 1, .idle_bound = 14})},

@@ -3,7 +3,7 @@
 # Visits every state of the models of the protocol: the real one has to hold, each way to get it wrong has to be found, with
 # the shortest way to it. Ends with 1 if anything is not as expected.
 #
-#   tests/models/run.sh            all of it: two to five minutes
+#   tests/models/run.sh            all of it: about a minute on two cores
 #   tests/models/run.sh --quick    the small ones: seconds
 #   --brief                        without the ways to the faults
 set -euo pipefail
