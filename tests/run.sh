@@ -15,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(g++ cmake ninja-build pkg-config libhiredis-dev catch2 redis-server libsqlite3-dev libpq-dev
-  postgresql libmariadb-dev mariadb-server-core dpkg-dev file libssl-dev openssl)
+  postgresql libmariadb-dev mariadb-server-core dpkg-dev file libssl-dev openssl doxygen)
 
 usage() {
   sed -n '3,/^$/ { /^set -euo/q; s/^# \{0,1\}//p; }' tests/run.sh

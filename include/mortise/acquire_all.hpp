@@ -34,6 +34,7 @@ class LockSet {
   explicit LockSet(Lock<Bs>&... locks) : takings_{detail::Access::taking(locks)...} {
     check();
   }
+  /// The same by their names, each with these options.
   template <Backend B>
   LockSet(B& backend, std::vector<std::string> const& names, LockOptions const& options = {}) {
     for (auto const& name : names) takings_.emplace_back(backend, detail::LockKeys{name}, options);
@@ -44,13 +45,16 @@ class LockSet {
   [[nodiscard]] std::optional<Leases> try_acquire() { return take({}); }
   /// Waits for as long as the servers answer.
   [[nodiscard]] Leases acquire() { return *take({.waits = true, .deadline = detail::never, .cancel = {}}); }
+  /// The same until `cancel` is requested: then nothing, and none is held.
   [[nodiscard]] std::optional<Leases> acquire(std::stop_token cancel) {
     return take({.waits = true, .deadline = detail::never, .cancel = std::move(cancel)});
   }
+  /// Waits for at most `timeout`; zero or less is one try. Nothing: one of them was busy to the end.
   template <class Rep, class Period>
   [[nodiscard]] std::optional<Leases> acquire_for(std::chrono::duration<Rep, Period> timeout) {
     return within(detail::to_milliseconds(timeout));
   }
+  /// The same by a moment of any clock, looked at once, at the call.
   template <class C, class D>
   [[nodiscard]] std::optional<Leases> acquire_until(std::chrono::time_point<C, D> deadline) {
     return within(detail::time_left(deadline));

@@ -12,7 +12,8 @@ namespace mortise::inline v1 {
 /// an SQL BIGINT and a JSON number all carry it exactly. Gaps are normal: only the order means something.
 /// Source: Kleppmann, "How to do distributed locking" (2016).
 struct Fence {
-  std::uint64_t value{};
+  std::uint64_t value{};  ///< 0: none
+  /// By value.
   friend auto operator<=>(Fence const&, Fence const&) = default;
 };
 

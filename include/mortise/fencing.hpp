@@ -27,6 +27,7 @@ class FenceGate {
       if (newest_.compare_exchange_weak(newest, fence.value, std::memory_order_acq_rel)) return true;
     return fence.value == newest;
   }
+  /// The newest that was admitted; 0 before the first.
   Fence newest() const noexcept { return Fence{newest_.load(std::memory_order_acquire)}; }
 
  private:

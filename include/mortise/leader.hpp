@@ -24,6 +24,7 @@ class Leader {
     requires Backend<B>
       : lock_{backend, std::move(name), std::move(options)} {}
 
+  /// What it stands for: the name of its lock.
   std::string const& name() const noexcept { return lock_.name(); }
 
   /// Waits to be elected and calls `work(stop, fence)`; `stop` is requested when `quit` is, and when the lease is lost. Work

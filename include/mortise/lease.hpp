@@ -20,6 +20,7 @@ namespace mortise::inline v1 {
 /// fence() to the resource, which alone can refuse a holder that was paused too long. In a forked child a lease is inert.
 class Lease {
  public:
+  /// Takes it over; the other is then no lease, and holds nothing.
   Lease(Lease&& other) noexcept : state_{std::move(other.state_)}, process_{other.process_} {}
   /// Releases what it held before.
   Lease& operator=(Lease&& other) noexcept {

@@ -19,9 +19,11 @@ namespace mortise::inline v1 {
 /// Leases that belong together, taken all or none: held only while all of them are. Move-only; released in its destructor.
 class Leases {
  public:
+  /// In this order; from here on they belong together.
   explicit Leases(std::vector<Lease> leases) : loss_{std::make_unique<Loss>()}, leases_{std::move(leases)} {
     for (auto const& lease : leases_) loss_->each.emplace_back(lease.lost(), [any = loss_->any]() mutable { any.request_stop(); });
   }
+  /// Takes them over; the other is then empty.
   Leases(Leases&&) noexcept = default;
   /// Releases what it held before.
   Leases& operator=(Leases&& other) noexcept {
@@ -32,11 +34,15 @@ class Leases {
   }
   ~Leases() = default;
 
+  /// How many; 0 for one that was moved from.
   std::size_t size() const noexcept { return leases_.size(); }
   /// In the order in which they were asked for.
   Lease const& operator[](std::size_t i) const noexcept { return leases_[i]; }
+  /// Its leases, in that order.
   auto begin() const noexcept { return leases_.begin(); }
+  /// Behind the last of them.
   auto end() const noexcept { return leases_.end(); }
+  /// The fence of each, in that order: a resource gets that of the lock which guards it.
   std::vector<Fence> fences() const {
     std::vector<Fence> all;
     for (auto const& lease : leases_) all.push_back(lease.fence());
@@ -60,6 +66,7 @@ class Leases {
   bool confirm() {
     return !leases_.empty() && std::ranges::all_of(leases_, [](Lease& lease) { return lease.confirm(); });
   }
+  /// The same, with each lengthened to its TTL from now.
   bool extend() {
     return !leases_.empty() && std::ranges::all_of(leases_, [](Lease& lease) { return lease.extend(); });
   }

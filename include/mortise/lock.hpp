@@ -36,6 +36,7 @@ class Lock {
   Lock(Lock const&) = delete;
   Lock& operator=(Lock const&) = delete;
 
+  /// The key in Redis.
   std::string const& name() const noexcept { return taking_.name(); }
 
   /// One try, one round trip, within the command timeout. Nothing: somebody else holds it. Throws Error if nobody answers.
@@ -51,6 +52,7 @@ class Lock {
   [[nodiscard]] std::optional<Lease> acquire_for(std::chrono::duration<Rep, Period> timeout) {
     return taking_.within(detail::to_milliseconds(timeout));
   }
+  /// The same by a moment of any clock, looked at once, at the call.
   template <class C, class D>
   [[nodiscard]] std::optional<Lease> acquire_until(std::chrono::time_point<C, D> deadline) {
     return taking_.within(detail::time_left(deadline));
@@ -59,14 +61,17 @@ class Lock {
   /// acquire(), with the lease kept inside. A second lock() by its holder throws
   /// std::system_error(resource_deadlock_would_occur).
   void lock() { locked(detail::never, [this] { return taking_.in_turn(); }); }
+  /// try_acquire(), with the lease kept inside; false also while another thread is inside by this Lock.
   [[nodiscard]] bool try_lock() {
     auto const gate = gate_.get();
     return gate->try_enter() && keep(*gate, [this] { return try_acquire(); });
   }
+  /// acquire_for(), with the lease kept inside.
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> timeout) {
     return lock_within(detail::to_milliseconds(timeout));
   }
+  /// acquire_until(), with the lease kept inside.
   template <class C, class D>
   [[nodiscard]] bool try_lock_until(std::chrono::time_point<C, D> deadline) {
     return lock_within(detail::time_left(deadline));
@@ -86,6 +91,7 @@ class Lock {
     if (!gate->entered()) throw Error{Errc::not_held, "this thread does not hold " + detail::printable(name())};
     return *gate->lease;
   }
+  /// The fence of that lease. Throws as lease() does.
   Fence fence() const { return lease().fence(); }
 
  private:

@@ -14,6 +14,7 @@ namespace mortise::inline v1 {
 /// One thing that happened. `ClientOptions::observer` is called with it on the herald thread: after the fact, in order,
 /// never under a library mutex and never on the thread that renews. An exception it throws is swallowed.
 struct Event {
+  /// What happened, and which members say more about it.
   enum class Kind : std::uint8_t {
     granted,            ///< fence; duration: from the call to the grant
     busy,               ///< a try found the lock held
@@ -31,7 +32,7 @@ struct Event {
     no_quorum,          ///< too few nodes of a Quorum agreed to an acquisition; reason: each node and what it answered
   };
 
-  Kind kind{};
+  Kind kind{};             ///< what happened
   std::string name{};      ///< the lock
   Fence fence{};           ///< 0 where there is none
   nanoseconds duration{};  ///< see Kind

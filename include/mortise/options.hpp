@@ -22,14 +22,16 @@ struct ClientOptions {
   milliseconds connect_timeout{1000};  ///< bounds one attempt to connect and log in, inside the call's own time
   milliseconds retry_for{10'000};      ///< acquire() and lock(): how long an unreachable server is retried before Error
   std::string client_name{};           ///< CLIENT SETNAME, and the readable part of the owner token; default host:pid
-  std::string username{}, password{};  ///< over those of the URI
+  std::string username{};              ///< over that of the URI
+  std::string password{};              ///< over that of the URI; in no message
   std::shared_ptr<TlsOptions> tls{};   ///< from <mortise/tls.hpp>, for rediss:// URIs
   int replicas{0};                     ///< a grant must be acknowledged by so many replicas (WAIT) …
   milliseconds replicas_timeout{100};  ///< … within this, or it is undone
-  std::function<void(Event const&)> observer{};
+  std::function<void(Event const&)> observer{};  ///< is told what happens, on a thread of the library: see Event
   bool tracking{false};                ///< a held key that somebody deletes or overwrites is told at once (CLIENT TRACKING)
   bool replicas_fsync{false};          ///< replicas count once they have it on disk (WAITAOF; Redis 7.2 or newer)
-  std::string sentinel_username{}, sentinel_password{};  ///< what the Sentinels of a redis+sentinel:// URI want, over those of the URI
+  std::string sentinel_username{};     ///< what the Sentinels of a redis+sentinel:// URI want, over that of the URI
+  std::string sentinel_password{};     ///< the same
 };
 
 /// How a lock is held.

@@ -24,7 +24,7 @@ struct QuorumOptions {
   milliseconds node_timeout{100};  ///< how long an answer of one node is waited for before the node is taken off
   int quorum{0};                   ///< so many nodes have to agree: 0 = a majority; never less than that
   milliseconds quarantine{0};      ///< so long a restarted node's vote is void; 0 = the largest TTL in use
-  ClientOptions client{};
+  ClientOptions client{};          ///< how each node is talked to
 };
 
 namespace detail {

@@ -26,6 +26,7 @@ class RecursiveLock {
     requires Backend<B>
       : lock_{backend, std::move(name), std::move(options)}, depth_{[](Depth*) { return std::make_shared<Depth>(); }} {}
 
+  /// The key in Redis.
   std::string const& name() const noexcept { return lock_.name(); }
 
   /// Never a deadlock with itself.
@@ -34,13 +35,16 @@ class RecursiveLock {
     lock_.lock();
     entered();
   }
+  /// As Lock::try_lock(), and always true for the thread that is inside.
   [[nodiscard]] bool try_lock() {
     return reenter() || (lock_.try_lock() && entered());
   }
+  /// As Lock::try_lock_for(), and true at once for the thread that is inside.
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> timeout) {
     return reenter() || (lock_.try_lock_for(timeout) && entered());
   }
+  /// As Lock::try_lock_until(), and true at once for the thread that is inside.
   template <class C, class D>
   [[nodiscard]] bool try_lock_until(std::chrono::time_point<C, D> deadline) {
     return reenter() || (lock_.try_lock_until(deadline) && entered());
@@ -55,6 +59,7 @@ class RecursiveLock {
 
   /// The lease of the outermost lock(). Throws Errc::not_held to a thread that does not hold the lock.
   Lease const& lease() const { return lock_.lease(); }
+  /// The fence of that lease. Throws as lease() does.
   Fence fence() const { return lock_.fence(); }
 
  private:

@@ -37,17 +37,23 @@ class Semaphore {
   Semaphore(Semaphore const&) = delete;
   Semaphore& operator=(Semaphore const&) = delete;
 
+  /// The key in Redis.
   std::string const& name() const noexcept { return taking_.name(); }
+  /// How many may be out at a time.
   int permits() const noexcept { return taking_.spec()->keys.permits; }
 
-  /// One permit. All as in Lock.
+  /// One permit, as Lock::try_acquire() gets the lock.
   [[nodiscard]] std::optional<Lease> try_acquire() { return taking_.once(); }
+  /// One permit, as Lock::acquire() gets the lock.
   [[nodiscard]] Lease acquire() { return taking_.in_turn(); }
+  /// The same until `cancel` is requested.
   [[nodiscard]] std::optional<Lease> acquire(std::stop_token cancel) { return taking_.in_turn(std::move(cancel)); }
+  /// One permit, as Lock::acquire_for() gets the lock.
   template <class Rep, class Period>
   [[nodiscard]] std::optional<Lease> acquire_for(std::chrono::duration<Rep, Period> timeout) {
     return taking_.within(detail::to_milliseconds(timeout));
   }
+  /// One permit, as Lock::acquire_until() gets the lock.
   template <class C, class D>
   [[nodiscard]] std::optional<Lease> acquire_until(std::chrono::time_point<C, D> deadline) {
     return taking_.within(detail::time_left(deadline));

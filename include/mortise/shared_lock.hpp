@@ -50,29 +50,38 @@ class SharedLock {
   SharedLock(SharedLock const&) = delete;
   SharedLock& operator=(SharedLock const&) = delete;
 
+  /// The key in Redis.
   std::string const& name() const noexcept { return writing_.name(); }
 
-  /// To write. All as in Lock.
+  /// To write, as Lock::try_acquire() gets the lock.
   [[nodiscard]] std::optional<Lease> try_acquire() { return writing_.once(); }
+  /// To write, as Lock::acquire() gets the lock.
   [[nodiscard]] Lease acquire() { return writing_.in_turn(); }
+  /// The same until `cancel` is requested.
   [[nodiscard]] std::optional<Lease> acquire(std::stop_token cancel) { return writing_.in_turn(std::move(cancel)); }
+  /// To write, as Lock::acquire_for() gets the lock.
   template <class Rep, class Period>
   [[nodiscard]] std::optional<Lease> acquire_for(std::chrono::duration<Rep, Period> timeout) {
     return writing_.within(detail::to_milliseconds(timeout));
   }
+  /// To write, as Lock::acquire_until() gets the lock.
   template <class C, class D>
   [[nodiscard]] std::optional<Lease> acquire_until(std::chrono::time_point<C, D> deadline) {
     return writing_.within(detail::time_left(deadline));
   }
 
-  /// To read.
+  /// To read, as Lock::try_acquire() gets the lock.
   [[nodiscard]] std::optional<Lease> try_acquire_shared() { return reading_.once(); }
+  /// To read, as Lock::acquire() gets the lock.
   [[nodiscard]] Lease acquire_shared() { return reading_.in_turn(); }
+  /// The same until `cancel` is requested.
   [[nodiscard]] std::optional<Lease> acquire_shared(std::stop_token cancel) { return reading_.in_turn(std::move(cancel)); }
+  /// To read, as Lock::acquire_for() gets the lock.
   template <class Rep, class Period>
   [[nodiscard]] std::optional<Lease> acquire_shared_for(std::chrono::duration<Rep, Period> timeout) {
     return reading_.within(detail::to_milliseconds(timeout));
   }
+  /// To read, as Lock::acquire_until() gets the lock.
   template <class C, class D>
   [[nodiscard]] std::optional<Lease> acquire_shared_until(std::chrono::time_point<C, D> deadline) {
     return reading_.within(detail::time_left(deadline));
@@ -109,11 +118,14 @@ class SharedLock {
   /// acquire(), with the lease kept inside. Throws std::system_error(resource_deadlock_would_occur) to a thread that holds the
   /// lock already, to write or to read.
   void lock() { enter(writing_, &detail::SharedGate::enter, detail::never); }
+  /// try_acquire(), with the lease kept inside.
   [[nodiscard]] bool try_lock() { return try_enter(writing_, &detail::SharedGate::enter); }
+  /// acquire_for(), with the lease kept inside. Throws as lock() does.
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> timeout) {
     return enter(writing_, &detail::SharedGate::enter, by(detail::to_milliseconds(timeout)));
   }
+  /// acquire_until(), with the lease kept inside. Throws as lock() does.
   template <class C, class D>
   [[nodiscard]] bool try_lock_until(std::chrono::time_point<C, D> deadline) {
     return enter(writing_, &detail::SharedGate::enter, by(detail::time_left(deadline)));
@@ -122,12 +134,16 @@ class SharedLock {
   /// hold the lock to write.
   void unlock() noexcept { gate_.get()->leave(); }
 
+  /// acquire_shared(), with the lease kept inside, one for each thread. Throws as lock() does.
   void lock_shared() { enter(reading_, &detail::SharedGate::enter_shared, detail::never); }
+  /// try_acquire_shared(), with the lease kept inside.
   [[nodiscard]] bool try_lock_shared() { return try_enter(reading_, &detail::SharedGate::enter_shared); }
+  /// acquire_shared_for(), with the lease kept inside. Throws as lock() does.
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_shared_for(std::chrono::duration<Rep, Period> timeout) {
     return enter(reading_, &detail::SharedGate::enter_shared, by(detail::to_milliseconds(timeout)));
   }
+  /// acquire_shared_until(), with the lease kept inside. Throws as lock() does.
   template <class C, class D>
   [[nodiscard]] bool try_lock_shared_until(std::chrono::time_point<C, D> deadline) {
     return enter(reading_, &detail::SharedGate::enter_shared, by(detail::time_left(deadline)));
@@ -140,6 +156,7 @@ class SharedLock {
     if (auto const* const mine = gate_.get()->mine()) return *mine;
     throw not_held();
   }
+  /// The fence of that lease. Throws as lease() does.
   Fence fence() const { return lease().fence(); }
 
  private:

@@ -19,12 +19,13 @@ using std::chrono::nanoseconds;
 /// A steady clock that, where the system has one, also counts the time the machine was suspended (Linux: CLOCK_BOOTTIME).
 /// A lease runs on while a laptop sleeps; a clock that stands still meanwhile would believe in it for too long.
 struct Clock {
-  using duration = nanoseconds;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<Clock>;
-  static constexpr bool is_steady = true;
+  using duration = nanoseconds;                               ///< as the standard asks of a clock
+  using rep = duration::rep;                                  ///< the same
+  using period = duration::period;                            ///< the same
+  using time_point = std::chrono::time_point<Clock>;          ///< the same
+  static constexpr bool is_steady = true;                     ///< it is never set
 
+  /// One system call at most. Its epoch is the start of the machine.
   static time_point now() noexcept {
     timespec value{};
 #if defined(CLOCK_BOOTTIME)

@@ -69,8 +69,9 @@ namespace testing {
 /// thread that waits for a lock wakes when the clock passes its deadline or the lock comes to it. Fences count from 1.
 class MemoryBackend {
  public:
-  static constexpr bool one_authority = true;
+  static constexpr bool one_authority = true;  ///< rooms work over it
 
+  /// An empty store. The observer is told as a Client's is.
   explicit MemoryBackend(std::function<void(Event const&)> observer = {})
       : handle_{std::make_shared<detail::CoreHandle>(
             [observer = std::move(observer)](detail::Core*) { return std::make_shared<detail::MemoryCore>(observer); })} {}
