@@ -143,6 +143,16 @@ TEST_CASE("rediss:// and TLS options go together, and one without the other is r
   }
 }
 
+TEST_CASE("a quorum refuses TLS by name") {
+  auto const by_uri = error_of([&] { return mortise::Quorum{{"rediss://a", "rediss://b", "rediss://c"}}, 0; });
+  REQUIRE(by_uri);
+  CHECK(by_uri->errc() == Errc::invalid_option);
+  CHECK_THAT(by_uri->what(), contains("rediss://") && contains("Quorum"));
+  auto const by_options = error_of([&] { return mortise::Quorum{{"redis://a", "redis://b", "redis://c"}, {.client = {.tls = mortise::tls()}}}, 0; });
+  REQUIRE(by_options);
+  CHECK_THAT(by_options->what(), contains("tls") && contains("Quorum"));
+}
+
 TEST_CASE("files that cannot be used are refused by the constructor, which names option, file and rule") {
   Authority authority;
   auto const identity = authority.issue();
