@@ -23,15 +23,18 @@ usage() {
 
 legs=(default asan tsan)
 matrix=false
+list=  # of suites, and the same for CMake
 suites=()
 jobs=$(nproc)
 while (($#)); do
   case $1 in
     --quick) legs=(default) ;;
     --leg) legs=("${2:?--leg needs a name}") && shift ;;
-    --suites) suites=("-DMORTISE_TEST_SUITES=${2:?--suites needs a list}")
+    --suites) list=${2:?--suites needs a list} suites=("-DMORTISE_TEST_SUITES=$2")
       # The lessons are played by the suite examples: without it nobody would run them.
       [[ ";$2;" == *';examples;'* ]] || suites+=(-DMORTISE_BUILD_LESSONS=OFF)
+      # And these call the command mortise.
+      [[ ";$2;" =~ ";"(examples|integration|topology|consumer)";" ]] || suites+=(-DMORTISE_BUILD_EXAMPLES=OFF)
       shift ;;
     --jobs) jobs=${2:?--jobs needs a number} && shift ;;
     --matrix) matrix=true ;;
@@ -170,7 +173,7 @@ debian13() {
     mount --rbind /dev "$1/dev"
     exec chroot "$1" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin \
       ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-      /mortise/tests/run.sh --quick --jobs "$2"' bash "$root" "$jobs"
+      /mortise/tests/run.sh --quick --jobs "$2" ${3:+--suites "$3"}' bash "$root" "$jobs" "$list"
   local result=$?
   clean_up
   return $result

@@ -54,7 +54,7 @@ TEMPLATE_TEST_CASE("if one of several locks is busy, none is taken", "", InRedis
   CHECK_FALSE(store.exists("a"));
   CHECK_FALSE(store.exists("c"));
   Waiting waiting{[&] { return acquire_all_for(TestType::step * 10, a, b, c).has_value(); }};
-  REQUIRE(waiting.asleep());
+  REQUIRE(has_begun(store, waiting));
   CHECK(Lock{store.other(), "a"}.try_acquire());  // it holds nothing while it waits
   store.let_pass(TestType::step * 10);
   CHECK_FALSE(waiting.get());

@@ -120,7 +120,7 @@ TEMPLATE_TEST_CASE("waiting for a permit ends by deadline and by stop, and leave
   stop.request_stop();
   CHECK_FALSE(cancelled.get());
   Waiting late{[&] { return permits.acquire_for(200ms).has_value(); }};
-  REQUIRE(late.asleep());
+  REQUIRE(has_begun(store, late));
   store.let_pass(200ms);
   CHECK_FALSE(late.get());
   lease.release();

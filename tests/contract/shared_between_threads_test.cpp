@@ -148,7 +148,7 @@ TEMPLATE_TEST_CASE("a timed try at a lock that another thread is inside of ends 
   Lock lock{store.backend(), "lock"};
   lock.lock();
   Waiting hasty{[&] { return lock.try_lock_for(500ms); }};
-  REQUIRE(hasty.asleep());
+  REQUIRE(has_begun(store, hasty));
   CHECK(hasty.over_within(10s));
   lock.unlock();
   CHECK_FALSE(hasty.get());

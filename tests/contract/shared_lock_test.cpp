@@ -143,7 +143,7 @@ TEMPLATE_TEST_CASE("a waiting writer whose time is up is busy, and leaves nothin
   auto reader = lock.acquire_shared();
   Waiting writer{[&] { return lock.acquire_for(200ms).has_value(); }};
   Waiting until{[&] { return lock.acquire_until(std::chrono::steady_clock::now() + 200ms).has_value(); }};
-  REQUIRE(writer.asleep());
+  REQUIRE(has_begun(store, writer));
   store.let_pass(200ms);
   CHECK_FALSE(writer.get());
   CHECK_FALSE(until.get());

@@ -68,7 +68,7 @@ TEMPLATE_TEST_CASE("try_lock_for waits for its turn and gives up at its deadline
   Lock lock{store.backend(), "lock"};
   lock.lock();
   Waiting hasty{[&] { return Lock{store.backend(), "lock"}.try_lock_for(300ms); }};
-  REQUIRE(hasty.asleep());
+  REQUIRE(has_begun(store, hasty));
   store.let_pass(300ms);
   CHECK_FALSE(hasty.get());
   Lock patient{store.backend(), "lock"};

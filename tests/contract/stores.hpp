@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include <mortise/mortise.hpp>
@@ -113,6 +114,12 @@ class InMemory {
  private:
   std::unique_ptr<Backend> backend_{std::make_unique<Backend>()};
 };
+
+/// Whether a wait with a deadline has begun. Where its time is real it may be over already when a busy machine comes to look.
+template <class Store, class Result>
+bool has_begun(Store&, support::Waiting<Result>& waiting) {
+  return waiting.asleep() || (!std::is_same_v<Store, InMemory> && waiting.over());
+}
 
 /// Lets time pass in steps until `predicate` holds. At each step threads get a moment of real time to do their part.
 template <class Store, class Predicate>

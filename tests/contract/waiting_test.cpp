@@ -42,7 +42,7 @@ TEMPLATE_TEST_CASE("a wait ends with nothing at its deadline, and not before", "
   constexpr auto patience = 400ms;
   auto const before = Clock::now();
   Waiting waiting{[&] { return lock.acquire_for(patience).has_value(); }};
-  REQUIRE(waiting.asleep());
+  REQUIRE(has_begun(store, waiting));
   store.let_pass(patience);
   CHECK_FALSE(waiting.get());
   if constexpr (!std::is_same_v<TestType, InMemory>) CHECK(Clock::now() - before >= patience);
