@@ -89,6 +89,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   void hurry(TimePoint latest) noexcept;
   void at_leisure() noexcept;
   TimePoint earliest() const noexcept { return std::min({leases_.next_due(), lines_.next_due(), unsettled_.next_due()}); }
+  TimePoint rest() noexcept;
   static TimePoint nudge_due(std::int64_t pttl, TimePoint now) noexcept;
   std::uint64_t random() noexcept;
 
@@ -109,6 +110,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   bool hurried_{false};                         // by a timer of quit_
   bool quitting_{false};
   TimePoint planned_{TimePoint::min()};
+  bool in_use_{false};  // locks were granted since the last rest
   TimerHeap<LeaseState, &LeaseState::renewal> leases_{};
   TimerHeap<Line, &Line::nudge> lines_{};
   TimerHeap<Unsettled, &Unsettled::retry> unsettled_{};
@@ -119,6 +121,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
 inline void Keeper::hold(LeaseState& lease, TimePoint due) noexcept {
   std::lock_guard const guard{mutex_};
   leases_.put(lease, due);
+  in_use_ = true;
   plan(due);
   // Whoever keeps this thread waiting for an answer that may never come must not make the first renewal late.
   hurry(after(due, std::max(renewal_patience(lease.spec->options.ttl, command_timeout_) / 2, milliseconds{5})));
@@ -176,6 +179,13 @@ inline void Keeper::settle(LeaseState& lease, TimePoint until, int copies, bool 
   plan(due);
 }
 
+/// Under the mutex: until something is due. Where locks come and go it wakes by itself about when the next one would be due,
+/// so that who is granted one need not ring.
+inline TimePoint Keeper::rest() noexcept {
+  auto const due = earliest();
+  return std::exchange(in_use_, false) ? std::min(due, after(authority_->now(), longest_first_keep_delay)) : due;
+}
+
 inline TimePoint Keeper::next_due() {
   std::lock_guard const guard{mutex_};
   return earliest();
@@ -210,14 +220,14 @@ inline TimePoint Keeper::step() {
     {
       std::lock_guard const guard{mutex_};
       planned_ = TimePoint::min();  // awake: nobody needs to ring
-      if (worker_.stopping() || earliest() > authority_->now()) return planned_ = earliest();
+      if (worker_.stopping() || earliest() > authority_->now()) return planned_ = rest();
       occupied_until_ = deadline;
     }
     authority_->prepare(deadline, &quit_);
     {
       std::lock_guard const guard{mutex_};
       at_leisure();
-      if (worker_.stopping() || !gather_due(authority_->now(), patience)) return planned_ = earliest();
+      if (worker_.stopping() || !gather_due(authority_->now(), patience)) return planned_ = rest();
       writing_ = true;
       ++writes_;
       occupied_until_ = deadline = after(Clock::now(), patience);
