@@ -16,7 +16,7 @@ PLOTS = [
     ("handoff-p50", "Hand-off, owners working", "hand-off p50 µs", "W", "Hand-off, median", "waiting threads", "µs"),
     ("handoff-p99", "Hand-off, owners working", "p99 µs", "W", "Hand-off, 99th percentile", "waiting threads", "µs"),
     ("threads", "Uncontended pairs of many threads", "pairs/s", "T", "Acquire and release, names of their own", "threads", "pairs/s"),
-    ("quorum", "Quorum pair", "p50 µs", "dead", "Quorum pair, median, with frozen nodes", "frozen nodes", "µs"),
+    ("quorum", "Uncontended acquire and release at a quorum", "p50 µs", "frozen", "Acquire and release at a quorum, median", "frozen nodes", "µs"),
     ("renewal", "Held leases", "CPU %", "L", "Renewal of held leases, TTL 10 s", "leases", "% of one core"),
 ]
 
