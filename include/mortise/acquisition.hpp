@@ -368,7 +368,8 @@ inline void Acquisition::give_up() noexcept {
   hang_up();
   if (!doubtful()) return;
   try {
-    context_.link.ask(release_request(keys(), token(), claim_time, retention()), after(Clock::now(), milliseconds{25}));
+    auto const deadline = std::min(after(Clock::now(), milliseconds{25}), after(deadline_, milliseconds{40}));  // of the 50 promised
+    context_.link.ask(release_request(keys(), token(), claim_time, retention()), deadline);
     if (copies_ <= 1) return;  // and that one stood in front of a RELEASE on its own connection
   } catch (...) {  // not now: in the background
   }
