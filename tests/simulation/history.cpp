@@ -208,7 +208,7 @@ void History::fault() {
       return server.crash(Server::Data::kept, some_time(2 * ttl_));
     case 2: {
       if (!loses_data_) return;
-      // Of a quorum a minority: where a majority is young at once, who has never seen it before takes all of it for new.
+      // Of a quorum a minority: where all of it is young at once, who has never seen it before takes it for new.
       auto& emptied = servers_[random.below(quorum_ ? servers_.size() / 2 : 1)];
       note(nullptr, emptied.path() + " crashes and comes back empty");
       if (!quorum_) ++data_losses_;

@@ -47,13 +47,47 @@ TEST_CASE("a node that this client saw restart has no vote for one quarantine") 
   CHECK(vote_of(lives, 0, 10s, noon) == Vote::full);
 }
 
+TEST_CASE("a greeting that is heard late does not bring an earlier process back") {
+  NodeLife life;
+  note_greeting(life, "new", 0s, noon);
+  CHECK_FALSE(life.changed);
+  note_greeting(life, "old", 1h, noon + 1s);  // said before the restart
+  CHECK(life.run_id == "new");
+  CHECK(life.born == noon);
+  CHECK(life.changed);
+  std::vector<NodeLife> const lives{life, {"b", noon - 1h, false}};
+  CHECK(vote_of(lives, 0, 10s, noon + 2s) == Vote::none);
+  note_greeting(life, "newer", 0s, noon + 5s);
+  CHECK(life.run_id == "newer");
+  CHECK(life.born == noon + 5s);
+  note_greeting(life, "", 0s, noon + 6s);
+  CHECK(life.run_id == "newer");
+}
+
+TEST_CASE("a node's age is what it says, less the second by which it may be told too high") {
+  NodeLife life;
+  note_greeting(life, "a", 10s, noon);
+  CHECK(life.born == noon - 9s);
+  note_greeting(life, "a", 20s, noon + 9900ms);
+  CHECK(life.born == noon - 9s);
+  CHECK_FALSE(life.changed);
+}
+
 TEST_CASE("a node that is younger than another for certain has no vote for one quarantine") {
-  std::vector<NodeLife> lives{{"a", noon - 1h, false}, {"b", noon, false}, {}};
+  std::vector<NodeLife> lives{{"a", noon - 1h, false}, {"b", noon, false}};
   CHECK(vote_of(lives, 1, 10s, noon + 1s) == Vote::none);
   lives[0].born = noon - 2s;
   CHECK(vote_of(lives, 1, 10s, noon + 1s) == Vote::none);
   lives[0].born = noon - 1999ms;  // ages are told in whole seconds
   CHECK(vote_of(lives, 1, 10s, noon + 1s) == Vote::unopposed);
+}
+
+TEST_CASE("young nodes have no vote while one was never heard of, for it may be older") {
+  std::vector<NodeLife> lives{{"a", noon, false}, {"b", noon, false}, {}};
+  CHECK(vote_of(lives, 0, 10s, noon + 1s) == Vote::none);
+  CHECK(vote_of(lives, 0, 10s, noon + 10s) == Vote::full);
+  lives[2] = {"c", noon, false};
+  CHECK(vote_of(lives, 0, 10s, noon + 1s) == Vote::unopposed);
 }
 
 TEST_CASE("nodes that are all equally young vote as long as nobody opposes") {

@@ -158,16 +158,12 @@ inline void QuorumNodes::put_on(std::size_t node) {
 
 inline void QuorumNodes::greeted(std::size_t node, std::string run_id, std::chrono::seconds uptime, TimePoint received) {
   std::lock_guard const guard{mutex_};
-  auto& life = lives_[node];
   if (!run_id.empty())
     for (std::size_t other = 0; other < lives_.size(); ++other)
       if (other != node && lives_[other].run_id == run_id)
         throw Error{Errc::invalid_option, endpoints_[std::min(node, other)] + " and " + endpoints_[std::max(node, other)] +
                                               " are the same server: a quorum needs independent ones, each listed once"};
-  if (life.run_id == run_id) return;  // the first look is the sharpest: the age is told in whole seconds
-  // Both the server's clock and its start are cut to whole seconds, so the age may be told up to one too high.
-  auto const age = std::max(uptime - std::chrono::seconds{1}, std::chrono::seconds{0});
-  life = {std::move(run_id), received - age, life.changed || !life.run_id.empty()};
+  note_greeting(lives_[node], std::move(run_id), uptime, received);
 }
 
 inline Vote QuorumNodes::vote(std::size_t node, TimePoint now) {

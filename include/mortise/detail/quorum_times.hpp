@@ -36,12 +36,26 @@ struct NodeLife {
   bool changed{false};    ///< this client knew an earlier process behind the node
 };
 
+/// A greeting was heard at `received`. Greetings may be heard in another order than they were said: one of a process that is
+/// older than the one known says no more than that the node was restarted. Without a run id it says nothing.
+inline void note_greeting(NodeLife& life, std::string run_id, std::chrono::seconds uptime, TimePoint received) {
+  if (run_id.empty() || life.run_id == run_id) return;  // the first look is the sharpest: the age is told in whole seconds
+  // Both the server's clock and its start are cut to whole seconds, so the age may be told up to one too high.
+  auto const born = received - std::max(uptime - std::chrono::seconds{1}, std::chrono::seconds{0});
+  bool const another = !life.run_id.empty();
+  if (another) life.changed = true;
+  if (another && born <= life.born) return;
+  life.run_id = std::move(run_id);
+  life.born = born;
+}
+
 /// Servers tell their age in whole seconds: of two such ages a difference of two is one for certain.
 inline constexpr milliseconds age_grain{2000};
 
 /// Whose grant counts, `quarantine` being the longest lease that may have been forgotten. A node that has been up for so
 /// long has seen every lease end that it may have lost. A younger one has lost its data for all we know: its vote is void
-/// if this client saw it restart or if another node is older; where all are equally young, the deployment itself is new.
+/// if this client saw it restart, or if another node is older or was never heard of: who cannot be asked may be older, too.
+/// Where all are equally young, the deployment itself is new.
 inline Vote vote_of(std::vector<NodeLife> const& lives, std::size_t node, milliseconds quarantine, TimePoint now) noexcept {
   auto const& life = lives[node];
   if (life.run_id.empty()) return Vote::full;
@@ -49,7 +63,7 @@ inline Vote vote_of(std::vector<NodeLife> const& lives, std::size_t node, millis
   if (now >= trusted_from) return Vote::full;
   if (life.changed) return Vote::none;
   bool const newcomer = std::any_of(lives.begin(), lives.end(), [&](NodeLife const& other) {
-    return !other.run_id.empty() && after(other.born, age_grain) <= life.born;
+    return other.run_id.empty() || after(other.born, age_grain) <= life.born;
   });
   return newcomer ? Vote::none : Vote::unopposed;
 }
