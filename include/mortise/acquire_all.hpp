@@ -80,27 +80,31 @@ template <class... Bs>
 [[nodiscard]] Leases acquire_all(Lock<Bs>&... locks) {
   return LockSet{locks...}.acquire();
 }
+/// The same until `cancel` is requested: then nothing, and none is held.
 template <class... Bs>
   requires(sizeof...(Bs) > 0)
 [[nodiscard]] std::optional<Leases> acquire_all(std::stop_token cancel, Lock<Bs>&... locks) {
   return LockSet{locks...}.acquire(std::move(cancel));
 }
+/// One try. Nothing: one of them is busy, and none is held.
 template <class... Bs>
   requires(sizeof...(Bs) > 0)
 [[nodiscard]] std::optional<Leases> try_acquire_all(Lock<Bs>&... locks) {
   return LockSet{locks...}.try_acquire();
 }
+/// Waits for at most `timeout`. Nothing: one of them was busy to the end.
 template <class Rep, class Period, class... Bs>
   requires(sizeof...(Bs) > 0)
 [[nodiscard]] std::optional<Leases> acquire_all_for(std::chrono::duration<Rep, Period> timeout, Lock<Bs>&... locks) {
   return LockSet{locks...}.acquire_for(timeout);
 }
+/// The same by a moment of any clock, looked at once, at the call.
 template <class C, class D, class... Bs>
   requires(sizeof...(Bs) > 0)
 [[nodiscard]] std::optional<Leases> acquire_all_until(std::chrono::time_point<C, D> deadline, Lock<Bs>&... locks) {
   return LockSet{locks...}.acquire_until(deadline);
 }
-/// The locks of these names.
+/// All locks of these names, each with these options; waits for as long as the server answers.
 template <Backend B>
 [[nodiscard]] Leases acquire_all(B& backend, std::vector<std::string> const& names, LockOptions const& options = {}) {
   return LockSet{backend, names, options}.acquire();

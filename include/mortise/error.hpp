@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+/// What users name. `mortise::detail` is the library's own, and changes without notice.
 namespace mortise::inline v1 {
 
 /// What went wrong. Busy and lost are no errors: they are answers, and come back as values.
@@ -62,6 +63,7 @@ inline std::error_category const& error_category() noexcept {
 
 }  // namespace detail
 
+/// So that `error.code() == mortise::Errc::timeout` compiles.
 inline std::error_code make_error_code(Errc errc) noexcept {
   return {static_cast<int>(errc), detail::error_category()};
 }

@@ -40,6 +40,7 @@ struct Event {
   std::string reason{};    ///< for people: never a password or a token
 };
 
+/// The enumerator's own name, for logs and metrics.
 constexpr std::string_view to_string(Event::Kind kind) noexcept {
   switch (kind) {
     case Event::Kind::granted: return "granted";

@@ -37,6 +37,7 @@ struct Clock {
   }
 };
 
+/// By the library's clock; a deadline may stand on any clock.
 using TimePoint = Clock::time_point;
 
 namespace detail {
