@@ -61,12 +61,13 @@ inline constexpr std::string_view help_text = R"(mortise: distributed locks in R
 
   mortise status NAME [--redis URI] [--json]
       Says whether the lock is free, held or reserved (for the waiter whose turn it is), who holds it with which fence, for how
-      long yet, and whether anybody waits. Exit code: 0 free, 1 held or reserved.
+      long yet, and whether anybody waits; of a shared lock or a semaphore, who is in. Exit code: 0 free, 1 held or reserved.
 
   mortise break NAME [--redis URI]
       Releases the lock in its holder's place: what is stored now, and nothing newer. Waiters are let in by turn. The holder
-      learns of it at its next renewal, and may work on until then. Exit code: 0 that holder has it no more, or nobody had
-      it; 1 it changed hands meanwhile, or is reserved for a waiter: left alone.
+      learns of it at its next renewal, and may work on until then. A shared lock or a semaphore is released in the place of
+      all who are in. Exit code: 0 that holder has it no more, or nobody had it; 1 it changed hands meanwhile, or is reserved
+      for a waiter: left alone.
 
   mortise doctor [URI] [--prefix P] [--json]
       Looks for what breaks locks: rights, eviction, persistence, replicas, clocks, version, TLS, connections, cluster state. A

@@ -6,6 +6,7 @@
 #include "support/processes.hpp"
 #include "support/redis_server.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/waiting.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <mortise/mortise.hpp>
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -441,6 +444,58 @@ TEST_CASE("break also frees what another client holds, and leaves a free or rese
   CHECK(reserved.status == ExitStatus::exited(1));
   CHECK_THAT(reserved.output, support::contains("left alone"));
   CHECK(redis.command({"GET", "job"}).text == "h:1");
+}
+
+TEST_CASE("status of a shared lock or a semaphore tells what it is and who is in") {
+  RedisServer redis;
+  mortise::Client client{redis.uri(), {.client_name = "billing"}};
+  mortise::SharedLock table{client, "table", {.ttl = 1h}};
+  auto const status = [&](Words words) {
+    words.insert(words.begin(), "status");
+    return outcome(words, redis.uri());
+  };
+  auto writer = table.try_acquire();
+  REQUIRE(writer);
+  auto const fence = std::to_string(writer->fence().value);
+  CHECK_THAT(status({"table"}).output, support::matches("\"table\" is a shared lock held by 1 writer \\(billing\\), last fence " + fence +
+                                                        ", for another 3[0-9]{6}ms, nobody waits\n"));
+  CHECK(status({"table"}).status == ExitStatus::exited(1));
+  REQUIRE(writer->release());
+  CHECK(status({"table"}).output == "\"table\" is free, last fence " + fence + ", nobody waits\n");
+
+  mortise::Semaphore slots{client, "slots", 3, {.ttl = 1h}};
+  auto const first = slots.try_acquire(), second = slots.try_acquire();
+  CHECK_THAT(status({"slots"}).output, support::starts_with("\"slots\" is a semaphore of 3 with 2 permits (billing, billing) taken, last fence "));
+  CHECK_THAT(status({"slots", "--json"}).output,
+             support::matches("\\{\"name\":\"slots\",\"state\":\"held\",\"holder\":null,\"fence\":null,\"last_fence\":[0-9]+,\"ttl_ms\":3[0-9]{6},"
+                              "\"waiters\":false,\"room\":\\{\"kind\":\"semaphore\",\"permits\":3,\"count\":2,\"holders\":\\["
+                              "(,?\\{\"as\":\"permit\",\"holder\":\"billing\",\"ttl_ms\":3[0-9]{6}\\}){2}\\]\\}\\}\n"));
+
+  redis.command({"ZADD", "scores", "1", "somebody"});
+  for (auto const* const verb : {"status", "break"}) CHECK(outcome({verb, "scores"}, redis.uri()).status == ExitStatus::exited(69));
+  CHECK(exists(redis, "scores"));
+}
+
+TEST_CASE("break releases a shared lock or a semaphore in the place of all who are in, and lets the first waiter in") {
+  RedisServer redis;
+  mortise::Client client{redis.uri(), {.client_name = "billing"}};
+  mortise::SharedLock table{client, "table", {.ttl = 1h}};
+  auto first = table.try_acquire_shared(), second = table.try_acquire_shared();
+  support::Waiting writer{[&] { return table.acquire_for(1min); }};
+  REQUIRE(wait_until([&] { return exists(redis, "{table}:~queue"); }));
+  CHECK_THAT(outcome({"status", "table"}, redis.uri()).output, support::ends_with(", waited for\n"));
+  auto const broken = outcome({"break", "table"}, redis.uri());
+  CHECK_THAT(broken.output, support::matches("\"table\" is released in the place of 2 readers \\(billing, billing\\)\n"));
+  CHECK(broken.status == ExitStatus::exited(0));
+  CHECK(writer.get());
+  CHECK_FALSE(first->confirm());
+  CHECK_FALSE(second->confirm());
+
+  mortise::Semaphore slots{client, "slots", 1};
+  auto slot = slots.try_acquire();
+  CHECK(outcome({"break", "slots"}, redis.uri()).output == "\"slots\" is released in the place of 1 permit (billing)\n");
+  CHECK_FALSE(slot->release());
+  CHECK(slots.try_acquire());
 }
 
 #endif
