@@ -8,7 +8,7 @@
 #   tests/run.sh --matrix     also the leg debian13: the leg default once more in a fresh Debian 13 below a scratch folder.
 #                             Needs root; where MORTISE_TRIXIE_ROOT names a folder, the Debian is made there and kept.
 #   --suites LIST             builds and runs only these directories below tests/, such as "support;unit;contract"
-#   --jobs N                  how many compilers and tests at a time (default: the number of processors)
+#   --jobs N         how many compilers at a time, and half as many more tests (default: the number of processors)
 #
 # What a leg leaves out: see the test presets in CMakePresets.json.
 set -euo pipefail
@@ -112,7 +112,7 @@ build_and_test() {
   if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then run=(setarch -R); fi
   cmake --preset "$preset" "${suites[@]}" &&
     "${run[@]}" cmake --build --preset "$preset" --parallel "$jobs" &&
-    "${run[@]}" ctest --preset "$preset" --parallel "$jobs"
+    "${run[@]}" ctest --preset "$preset" --parallel $((jobs + jobs / 2))  # most of a test's time is waiting
 }
 
 # With AddressSanitizer, and then a minute of bytes nobody thought of.
