@@ -233,8 +233,9 @@ TEMPLATE_TEST_CASE("a lost shared lock is told: erased by a foreign hand, it is 
 
 TEMPLATE_TEST_CASE("who waits for a shared lock is woken when the backend goes away", "", InRedis, InMemory) {
   TestType store;
-  auto const writer = SharedLock{store.backend(), "lock"}.acquire();
-  Waiting reader{[&] { return errc_of([&] { static_cast<void>(SharedLock{store.backend(), "lock"}.acquire_shared()); }); }};
+  SharedLock lock{store.backend(), "lock"};
+  auto const writer = lock.acquire();
+  Waiting reader{[&] { return errc_of([&] { static_cast<void>(lock.acquire_shared()); }); }};
   REQUIRE(reader.asleep());
   store.close();
   CHECK(reader.get() == Errc::closed);
