@@ -28,7 +28,7 @@ struct Identity {
 /// What a certificate says.
 struct Claims {
   std::string names{"DNS:localhost,IP:127.0.0.1,IP:::1"};
-  int days{2};  ///< negative: it has ended so many days ago
+  bool expired{false};
 };
 
 /// A certificate authority of its own.
@@ -48,8 +48,21 @@ class Authority {
     auto const name = "issued" + std::to_string(++issued_);
     std::ofstream{path(name + ".ext")} << "subjectAltName=" << claims.names << '\n';
     run({"req", "-new", "-subj", "/CN=issued", "-out", path(name + ".csr")}, name);
-    run({"x509", "-req", "-in", path(name + ".csr"), "-CA", file(), "-CAkey", path("ca.key"), "-CAcreateserial", "-extfile",
-         path(name + ".ext"), "-days", std::to_string(claims.days), "-out", path(name + ".pem")});
+    auto const sign = [&](std::vector<std::string> const& validity) {
+      std::vector<std::string> words{"x509", "-req", "-in", path(name + ".csr"), "-CA", file(), "-CAkey", path("ca.key"), "-CAcreateserial",
+                                     "-extfile", path(name + ".ext"), "-out", path(name + ".pem")};
+      words.insert(words.end(), validity.begin(), validity.end());
+      run(words);
+    };
+    if (!claims.expired) {
+      sign({"-days", "2"});
+    } else {
+      try {
+        sign({"-not_before", "20200101000000Z", "-not_after", "20200102000000Z"});
+      } catch (std::runtime_error const&) {  // OpenSSL before 3.4, which takes a negative number of days instead
+        sign({"-days", "-1"});
+      }
+    }
     return {path(name + ".pem"), path(name + ".key")};
   }
 

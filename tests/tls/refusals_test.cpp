@@ -46,7 +46,7 @@ TEST_CASE("a server whose authority is not trusted is refused") {
 
 TEST_CASE("a certificate that has expired is refused") {
   Authority authority;
-  TlsServer redis{authority, {.claims = {.days = -1}}};
+  TlsServer redis{authority, {.claims = {.expired = true}}};
   CHECK_THAT(refused(redis.tls_uri(), {.ca_file = authority.file()}), contains("certificate has expired"));
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("authorities can be given as a folder") {
 
 TEST_CASE("verification can be switched off, and only so") {
   Authority authority;
-  TlsServer redis{authority, {.claims = {.names = "DNS:cache.example", .days = -1}}};
+  TlsServer redis{authority, {.claims = {.names = "DNS:cache.example", .expired = true}}};
   Client client{redis.tls_uri(), {.tls = mortise::tls({.verify = false})}};
   CHECK(Lock{client, "lock"}.try_acquire());
 }
