@@ -92,7 +92,7 @@ TEMPLATE_TEST_CASE("a wait gets the lock of a foreign client that let it expire 
   store.occupy("lock", deleted ? TestType::ttl * 1000 : TestType::brief * 4);
   CHECK_FALSE(lock.try_acquire());
   Waiting waiting{[&] { return lock.acquire(); }};
-  REQUIRE(waiting.asleep());
+  REQUIRE(has_begun(store, waiting));
   if (deleted) store.erase("lock");
   CHECK(comes_true(store, [&] { return waiting.over(); }));
   CHECK(waiting.get().held());
