@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include <mortise/connection.hpp>
-#include <mortise/mutex_scripts.hpp>
+#include <mortise/wire.hpp>
 
 namespace {
 

@@ -41,6 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   static_cast<void>(refusal_of(bytes));
   // The same bytes around a password: whatever is wrong with them, it is not shown.
   constexpr std::string_view secret = "s3cr3tw0rd";
+  if (bytes.find(secret) != std::string_view::npos) return 0;  // found out by the fuzzer, and put anywhere
   auto const middle = size / 2;
   for (auto const& uri : {"redis://user:" + std::string{secret} + std::string{bytes}, "redis://" + std::string{bytes} + ":" + std::string{secret} + "@host",
                           "redis://" + std::string{bytes.substr(0, middle)} + std::string{secret} + std::string{bytes.substr(middle)} + "@host"})
