@@ -104,6 +104,12 @@ mutant "a new lease waits until the keeper is free" keeper.hpp \
   's/if \(quitting_ \|\| latest >= occupied_until_\) return;/return;/' faults/keeper_test.cpp '*'
 mutant "settling asks for memory when it is needed" keeper.hpp \
   's/(auto& open = \*lease\.unsettled;)/try { ::operator delete(::operator new(64)); } catch (...) { return; }\n  $1/' 'faults/allocation/*_test.cpp' '*'
+mutant "who leaves forgets what was asked in its name" local_queue.hpp \
+  's/front->asked\.copies = 1;/front->asked.copies = 0;/' faults/local_turns_test.cpp 'a waiter whose time*'
+mutant "an unanswered request in another's name is forgotten" link.hpp \
+  's/asked\.copies = 1;/asked.copies = 0;/' faults/local_turns_test.cpp '*'
+mutant "a thread waits for a holder of its own for ever" local_queue.hpp \
+  's/ && now < held_since \+ local_patience//' faults/local_turns_test.cpp 'behind a hold*'
 mutant "one permit too many" room_scripts.hpp \
   's/<= permits/<= permits + 1/' contract/semaphore_test.cpp '*'
 mutant "a writer enters beside readers" room_scripts.hpp \

@@ -138,7 +138,7 @@ class Examination {
     if (!lease) return;
     attempt(facts, "renew a lock", [&] { lease->extend(); });
     attempt(facts, "wait for a lock", [&] {
-      static_cast<void>(elsewhere.acquire_for(20ms));
+      static_cast<void>(elsewhere.acquire_for(500ms));  // long enough for a new connection over a slow link
       auto waiter = std::async(std::launch::async, [&] { return elsewhere.acquire_for(1s); });
       std::this_thread::sleep_for(50ms);
       lease->release();

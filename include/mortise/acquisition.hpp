@@ -31,11 +31,18 @@ class Acquisition {
   Acquisition(AcquisitionContext context, LeaseState& lease, Patience const& patience, LocalQueue::Place* place)
       : context_{context}, route_{context.link.topology(), lease.spec->keys.slot}, lease_{lease}, patience_{patience}, place_{place},
         began_{Clock::now()},
-        deadline_{patience.waits ? patience.deadline : after(began_, context.options.command_timeout)} {}
+        deadline_{patience.waits ? patience.deadline : after(began_, context.options.command_timeout)} {
+    if (place_ == nullptr) return;
+    copies_ = asked().answer.yes ? 1 : asked().copies;
+    doubt_until_ = asked().doubt_until;
+    tried_ = asked().copies > 0;
+  }
 
   Acquired run(Grant& grant);
 
  private:
+  AskedFor const& asked() const noexcept { return place_->asked(); }
+  bool granted_to_us(Grant& grant) const noexcept;
   /// What became of a blocking pop and the claim behind it.
   struct Popped {
     bool answered{false};    // false: the wait ended on this side
@@ -99,6 +106,7 @@ class Acquisition {
 // --- below: bodies
 
 inline Acquired Acquisition::run(Grant& grant) {
+  if (place_ != nullptr && granted_to_us(grant)) return Acquired::granted;
   std::optional<std::stop_callback<std::function<void()>>> cancelled;
   if (place_ != nullptr && patience_.cancel.stop_possible()) cancelled.emplace(patience_.cancel, [bell = bell()] { bell->ring(); });
   for (;;) {
@@ -119,6 +127,16 @@ inline Acquired Acquisition::run(Grant& grant) {
   }
 }
 
+/// Asked for by the holder before, with its release, and good: an answer that came too late is asked for again, by the same token.
+inline bool Acquisition::granted_to_us(Grant& grant) const noexcept {
+  if (!asked().answer.yes) return false;
+  grant = Grant{Fence{static_cast<std::uint64_t>(asked().answer.value)}, asked().sent, valid_until(asked().sent, ttl()), false, true};
+  if (grant.until <= Clock::now()) return false;
+  lease_.endpoint.store(asked().endpoint, std::memory_order_relaxed);
+  lease_.may_live_until(doubt_until_);
+  return true;
+}
+
 /// Cancelled, closed, or out of time: then nothing of this call remains.
 inline std::optional<Acquired> Acquisition::stopped() {
   if (!patience_.waits) return std::nullopt;
@@ -134,7 +152,8 @@ inline std::optional<Acquired> Acquisition::stopped() {
 /// One ACQUIRE and, if it has to wait, one turn in the line. Nothing: try again.
 inline std::optional<Acquired> Acquisition::attempt(Grant& grant) {
   if (!lent_) lent_.emplace(route_.lend(step_deadline(), bell()));
-  auto const answer = ask(patience_.waits ? waiting_life : milliseconds::zero(), {});
+  // With no time left to wait it is a try, and nobody is told of a waiter.
+  auto const answer = ask(patience_.waits && Clock::now() < deadline_ ? waiting_life : milliseconds::zero(), {});
   if (answer.yes) return take(grant, answer, valid_until(sent_, ttl()), false) ? std::optional{Acquired::granted} : std::nullopt;
   in_line_ = patience_.waits && in_room(keys().hold);
   if (patience_.waits && Clock::now() < deadline_) return wait_at_server(grant, answer);
@@ -370,7 +389,8 @@ inline void Acquisition::give_up() noexcept {
   try {
     auto const deadline = std::min(after(Clock::now(), milliseconds{25}), after(deadline_, milliseconds{40}));  // of the 50 promised
     context_.link.ask(release_request(keys(), token(), claim_time, retention()), deadline);
-    if (copies_ <= 1) return;  // and that one stood in front of a RELEASE on its own connection
+    // One stood in front of a RELEASE on its own connection; unless another thread had sent it.
+    if (copies_ <= 1 && (place_ == nullptr || asked().copies == 0)) return;
   } catch (...) {  // not now: in the background
   }
   settle();

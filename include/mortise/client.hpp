@@ -59,22 +59,44 @@ class ClientCore final : public Core {
     check_reachable(lease.name(), "lock name");
     AcquisitionContext const context{*link_, keeper(), queue_, options_, label_};
     if (!patience.waits) return Acquisition{context, lease, patience, nullptr}.run(grant);
-    auto [turn, place] = queue_.enter(lease.spec, patience.deadline, patience.cancel);
+    auto [turn, place] = queue_.enter(lease, patience.deadline, patience.cancel);
     switch (turn) {
       case LocalQueue::Turn::first: break;
       case LocalQueue::Turn::timed_out: return Acquired::busy;
       case LocalQueue::Turn::cancelled: return Acquired::cancelled;
       case LocalQueue::Turn::closed: throw closed(lease);
     }
-    struct Unwatch {
-      Keeper& keeper;
-      Line& line;
-      ~Unwatch() { keeper.unwatch(line); }
-    } const unwatch{keeper(), place->line()};
-    return Acquisition{context, lease, patience, &*place}.run(grant);
+    auto const acquired = [&] {
+      struct Unwatch {
+        Keeper& keeper;
+        Line& line;
+        ~Unwatch() { keeper.unwatch(line); }
+      } const unwatch{keeper(), place->line()};
+      return Acquisition{context, lease, patience, &*place}.run(grant);
+    }();
+    if (acquired == Acquired::granted && serves_next(lease)) {
+      place->hold();
+      lease.place = std::move(place);
+    }
+    return acquired;
   }
 
   Reached ask(Request const& request, TimePoint deadline) override { return link_->ask(request, deadline); }
+
+  /// Asks for the lock in the name of the next thread in line, if one waits here for this release.
+  Reached give_up(LeaseState& lease, Request const& release, TimePoint deadline) override {
+    auto const place = std::static_pointer_cast<LocalQueue::Place>(std::exchange(lease.place, nullptr));
+    auto next = place ? place->next(deadline) : LocalQueue::Next{};
+    if (!next) return link_->ask(release, deadline);
+    struct Serve {
+      LocalQueue::Place const& place;
+      LocalQueue::Next const& next;
+      ~Serve() { place.serve(next); }
+    } const serve{*place, next};
+    auto const& spec = *next.lease->spec;
+    return link_->release_and_ask(release, acquire_request(spec.keys, next.token, spec.options.ttl, retention_for(spec.options.ttl), waiting_life),
+                                  next.asked, deadline);
+  }
 
   /// In a cluster what lies in one slot: a request is carried out by one node.
   bool in_one_request(std::vector<std::shared_ptr<LockSpec const>> const& specs) const noexcept override {
@@ -85,6 +107,9 @@ class ClientCore final : public Core {
   std::string const& label() const noexcept override { return label_; }
 
  private:
+  /// Whether the next in line may be asked for on the holder's connection. A WAIT speaks of the writes of its own.
+  bool serves_next(LeaseState const& lease) const noexcept { return lease.spec->keys.hold == Hold::mutex && options_.replicas == 0; }
+
   ClientCore(ClientOptions const& options, std::shared_ptr<Link> link)
       : Core{link, options.command_timeout, options.observer, wall_microseconds() ^ static_cast<std::uint64_t>(::getpid())},
         options_{options},

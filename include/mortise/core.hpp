@@ -94,6 +94,8 @@ class Core : public std::enable_shared_from_this<Core> {
   virtual std::optional<std::size_t> acquire_together(std::vector<std::shared_ptr<LeaseState>> const&, std::vector<Grant>&) { return std::nullopt; }
   /// One keep or release, said again where that is safe; throws if nobody answers by `deadline`.
   virtual Reached ask(Request const& request, TimePoint deadline) = 0;
+  /// The release of a lease that this caller has in hand.
+  virtual Reached give_up(LeaseState&, Request const& release, TimePoint deadline) { return ask(release, deadline); }
   /// The label of new owner tokens.
   virtual std::string const& label() const noexcept = 0;
   /// Starts the threads, where there are any. Throws.
@@ -250,16 +252,16 @@ inline Standing Core::end(LeaseState& lease) noexcept {
 inline bool Core::release(LeaseState& lease) {
   auto const deadline = after(now(), command_timeout_);
   auto const before = end(lease);
-  if (lease.gone.load()) return false;
-  if (before != Standing::held && now() >= lease.latest_end()) {
-    lease.gone.store(true);
+  if (before != Standing::held && now() >= lease.latest_end()) lease.gone.store(true);
+  if (lease.gone.load()) {
+    lease.place.reset();
     return false;
   }
 
   auto const& spec = *lease.spec;
   auto const request = release_request(spec.keys, lease.token.stored(), claim_time, retention_for(spec.options.ttl));
   try {
-    auto const reached = ask(request, deadline);
+    auto const reached = give_up(lease, request, deadline);
     if (reached.endpoint != nullptr) lease.endpoint.store(reached.endpoint, std::memory_order_relaxed);
     lease.gone.store(true);
     if (int const copies = lease.loose_copies.load(); copies > 0) keeper_->settle(lease, lease.latest_end(), copies);
@@ -282,6 +284,7 @@ inline bool Core::release(LeaseState& lease) {
 inline void Core::release_later(LeaseState& lease) noexcept {
   if (lease.settling.load() || lease.validity.standing() == Standing::released) return;
   auto const before = end(lease);
+  lease.place.reset();
   if (lease.gone.load() || now() >= lease.latest_end() || lease.settling.exchange(true)) return;
   keeper_->settle(lease, lease.latest_end(), lease.loose_copies.load(), before == Standing::held);
 }

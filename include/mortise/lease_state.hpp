@@ -102,6 +102,7 @@ struct LeaseState : std::enable_shared_from_this<LeaseState> {
   std::atomic<std::string const*> endpoint{nullptr};  // of the server that answered last; lives as long as the core
   std::atomic<bool> gone{false};               // the server said so: there is nothing to release
   std::atomic<bool> downgraded{false};         // taken as a writer, held as a reader: the server knows it by its token
+  std::shared_ptr<void> place{};               // in the line of its core's threads, from the grant to the release; its user's
   std::atomic<int> loose_copies{0};            // of its ACQUIRE that were never answered and may still be on their way
 
   // The keeper's, under its mutex.

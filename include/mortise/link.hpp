@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <mortise/asked_for.hpp>
 #include <mortise/core.hpp>
 #include <mortise/keeper_lines.hpp>
 #include <mortise/topology.hpp>
@@ -67,6 +68,36 @@ class Link final : public Authority {
         append(connection, request, by);
       });
       reached.answer = to_answer(request.verb, *reply);
+      reached.endpoint = &pool.endpoint();
+      return true;
+    });
+    return reached;
+  }
+
+  /// A release, and in the same write, behind it, an ACQUIRE of the same lock in another's name: one round trip for both. The
+  /// second is sent once at most, and whatever becomes of it the release is what ask() makes of it.
+  Reached release_and_ask(Request const& release, Request const& acquire, AskedFor& asked, TimePoint deadline) {
+    Reached reached;
+    bool alone = false;
+    with_connection(release.keys->slot, deadline, reached.repeated, [&](Connection& connection, Pool& pool) {
+      bool const both = !std::exchange(alone, true);
+      reached.sent = Clock::now();
+      append(connection, release);
+      if (both) {
+        append(connection, acquire);
+        asked.sent = reached.sent;
+        asked.copies = 1;
+      }
+      connection.send(deadline);
+      auto reply = connection.receive(deadline);
+      if (both) asked.take(connection, deadline, pool.endpoint());
+      if (is_unknown_script(connection, **reply)) {
+        append(connection, release, ScriptBy::text);
+        connection.send(deadline);
+        reply = connection.receive(deadline);
+      }
+      if ((*reply)->is_error()) throw connection.refusal((*reply)->text(), release.keys->lock);
+      reached.answer = to_answer(release.verb, **reply);
       reached.endpoint = &pool.endpoint();
       return true;
     });

@@ -48,7 +48,7 @@ class QuorumCore final : public Core {
     nodes_->note_ttl(lease.spec->options.ttl);
     QuorumContext const context{*nodes_, pool_, queue_, keeper(), herald(), options_, label_};
     if (!patience.waits) return QuorumAcquisition{context, lease, patience, nullptr}.run(grant);
-    auto [turn, place] = queue_.enter(lease.spec, patience.deadline, patience.cancel);
+    auto [turn, place] = queue_.enter(lease, patience.deadline, patience.cancel);
     switch (turn) {
       case LocalQueue::Turn::first: break;
       case LocalQueue::Turn::timed_out: return Acquired::busy;

@@ -83,7 +83,7 @@ TEST_CASE("what a Client, a held lock and a waiter cost is what the documentatio
   CHECK(locks.threads == 0);
   CHECK(locks.descriptors == 0);
   CAPTURE(locks.bytes / held_locks);
-  CHECK(locks.bytes / held_locks < 1024);
+  CHECK(locks.bytes / held_locks < 1536);
 
   // Two names that are waited for by ten threads each: a connection and a bell for each name, nothing for the others.
   constexpr int waiters = 10;

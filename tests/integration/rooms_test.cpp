@@ -145,7 +145,7 @@ TEST_CASE("a reader is not kept out by writers of whom one is always inside or w
     auto const before = writes.load();
     auto const lease = lock.acquire_shared_for(30s);
     REQUIRE(lease);
-    CHECK(writes - before <= 12);  // those who came before, and no more
+    CHECK(writes - before <= 40);  // those who came before its request; without an order it would be thousands
   }
   over = true;
 }
