@@ -26,7 +26,7 @@ namespace {
 using Waiter = Waiting<std::optional<Lease>>;
 
 /// A holder, and a thread of the same Client that waits for its release without having said a word. It does so for a moment
-/// only, so on a busy machine it may take several holds until that is seen.
+/// only, so on a busy machine it may take several rounds until a release meets it.
 class Handover {
  public:
   explicit Handover(mortise::ClientOptions options = {}) : redis{here.proxy.uri(), std::move(options)} {
@@ -47,6 +47,32 @@ class Handover {
     }));
   }
 
+  /// Whether the release was met: the next request was in the waiter's name.
+  bool met() const {
+    std::vector<Asks> said;
+    for (auto const& request : here.proxy.recorded(Direction::request))
+      if (auto const what = asks(request); what == Asks::acquire || what == Asks::release || what == Asks::pop) said.push_back(what);
+    return said.size() >= 3 && said[0] == Asks::acquire && said[1] == Asks::release && said[2] == Asks::acquire;
+  }
+
+  /// Another round: what is left of this one goes.
+  void again() {
+    static_cast<void>(error_of([&] { static_cast<void>(waiter->get()); }));
+    waiter.reset();
+    holder.reset();
+  }
+
+  /// Rounds of `round`, the waiting by `wait`, until its release meets the waiter.
+  void pass_on(std::function<std::optional<Lease>(Lock<>&)> const& wait, std::function<void()> const& round) {
+    for (int rounds = 0;; ++rounds) {
+      REQUIRE(rounds < 100);
+      begin(wait);
+      round();
+      if (met()) return;
+      again();
+    }
+  }
+
   /// Fences of the grants that the server gave by ACQUIRE and told of, whoever heard it.
   std::multiset<std::string> granted() const {
     std::multiset<std::string> fences;
@@ -62,6 +88,11 @@ class Handover {
   std::optional<Lease> holder{};
   std::unique_ptr<Waiter> waiter{};
 };
+
+/// Free in a moment: where somebody had begun to wait at the server, a reservation stands that long.
+bool gets_free(RedisServer& server) {
+  return wait_until([&] { return is_free(server, "name"); }, 10s);
+}
 
 std::string text(Fence fence) { return std::to_string(fence.value); }
 
@@ -94,15 +125,17 @@ TEST_CASE("threads of one client pass a lock on by two commands a turn, each wit
   auto const each = static_cast<double>(stats["evalsha"] + stats["eval"] + stats["blpop"]) / (threads * turns);
   CHECK(each >= 2.0);
   CHECK(each < 3.0);  // 4 by way of the server's line
-  CHECK(is_free(server, "name"));
+  CHECK(gets_free(server));
 }
 
 TEST_CASE("the next thread is granted in the write that releases, for its own TTL and by its own token") {
   Handover pair;
-  pair.begin([](Lock<>& lock) { return lock.acquire_for(20s); });
+  std::string owner_before;
+  pair.pass_on([](Lock<>& lock) { return lock.acquire_for(20s); }, [&] {
+    owner_before = owner(pair.here.server, "name");
+    CHECK(pair.holder->release());
+  });
   auto const before = pair.holder->fence();
-  auto const owner_before = owner(pair.here.server, "name");
-  CHECK(pair.holder->release());
   auto lease = pair.waiter->get();
   REQUIRE(lease);
   CHECK(lease->fence() > before);
@@ -112,7 +145,7 @@ TEST_CASE("the next thread is granted in the write that releases, for its own TT
   CHECK(count(pair.here.proxy, Asks::pop) == 0);
   CHECK(lease->confirm());
   CHECK(lease->release());
-  CHECK(is_free(pair.here.server, "name"));
+  CHECK(gets_free(pair.here.server));
 }
 
 TEST_CASE("who waits at the server comes before a thread that came later") {
@@ -185,61 +218,73 @@ TEST_CASE("a waiter that gives up while it waits for a thread's release leaves n
   }
   CHECK(pair.holder->held());
   CHECK(pair.holder->release());
-  CHECK(is_free(pair.here.server, "name"));
+  CHECK(gets_free(pair.here.server));
   CHECK(pair.lock.try_acquire());
 }
 
 TEST_CASE("the answer to what was asked in the next one's name is cut off: it counts in the same wait, with the fence it had") {
   Handover pair;
-  pair.begin([](Lock<>& lock) { return lock.acquire_for(20s); });
-  pair.here.proxy.cut_instead_of_reply(reply_to(Asks::acquire));
-  CHECK(pair.holder->release());  // its own answer was there
+  pair.pass_on([](Lock<>& lock) { return lock.acquire_for(20s); }, [&] {
+    pair.here.proxy.cut_instead_of_reply(reply_to(Asks::acquire));
+    CHECK(pair.holder->release());  // its own answer was there
+  });
   auto lease = pair.waiter->get();
   REQUIRE(lease);
   CHECK(pair.granted().count(text(lease->fence())) == 2);
   CHECK(lease->confirm());
   auto const token = owner(pair.here.server, "name");
   CHECK(lease->release());
-  CHECK(wait_until([&] { return is_free(pair.here.server, "name"); }));
+  CHECK(gets_free(pair.here.server));
   // And once more: for all that is known the first request may still be on its way.
   CHECK(wait_until([&] { return count(pair.here.proxy, Asks::release, token) >= 2; }));
 }
 
 TEST_CASE("the answer to the release in front is cut off: both are known in the end") {
   Handover pair;
-  pair.begin([](Lock<>& lock) { return lock.acquire_for(20s); });
-  pair.here.proxy.cut_instead_of_reply(reply_to(Asks::release));
-  CHECK(pair.holder->release());
+  pair.pass_on([](Lock<>& lock) { return lock.acquire_for(20s); }, [&] {
+    pair.here.proxy.cut_instead_of_reply(reply_to(Asks::release));
+    CHECK(pair.holder->release());
+  });
   auto lease = pair.waiter->get();
   REQUIRE(lease);
   CHECK(lease->confirm());
   CHECK(lease->fence() > pair.holder->fence());
   CHECK(lease->release());
-  CHECK(wait_until([&] { return is_free(pair.here.server, "name"); }));
+  CHECK(gets_free(pair.here.server));
 }
 
 TEST_CASE("a server that does not know the scripts any more is told them again, by both") {
   Handover pair;
-  pair.begin([](Lock<>& lock) { return lock.acquire_for(20s); });
-  pair.here.server.command({"SCRIPT", "FLUSH"});
-  CHECK(pair.holder->release());
+  pair.pass_on([](Lock<>& lock) { return lock.acquire_for(20s); }, [&] {
+    pair.here.server.command({"SCRIPT", "FLUSH"});
+    CHECK(pair.holder->release());
+  });
   auto lease = pair.waiter->get();
   REQUIRE(lease);
   CHECK(lease->release());
-  CHECK(is_free(pair.here.server, "name"));
+  CHECK(gets_free(pair.here.server));
 }
 
 TEST_CASE("a waiter whose time is over while the answers do not come is gone by its deadline, and what was granted is undone") {
   Handover pair{{.command_timeout = 2s}};
-  pair.begin([](Lock<>& lock) { return lock.acquire_for(400ms); });
-  pair.here.proxy.hold(Direction::reply);
-  Waiting releasing{[&] { return error_of([&] { static_cast<void>(pair.holder->release()); }).has_value(); }};
-  CHECK_FALSE(pair.waiter->get());
-  CHECK(wait_until([&] { return count(pair.here.proxy, Asks::acquire) == 2; }));
+  std::optional<Waiting<bool>> releasing;
+  for (int rounds = 0;; ++rounds) {
+    REQUIRE(rounds < 100);
+    pair.begin([](Lock<>& lock) { return lock.acquire_for(400ms); });
+    pair.here.proxy.hold(Direction::reply);
+    releasing.emplace([&] { return error_of([&] { static_cast<void>(pair.holder->release()); }).has_value(); });
+    // Whoever had asked by itself is told that nobody answered.
+    bool got = true;
+    if (!error_of([&] { got = pair.waiter->get().has_value(); }) && !got && pair.met()) break;
+    pair.here.proxy.resume(Direction::reply);
+    releasing.reset();
+    pair.waiter.reset();
+    pair.holder.reset();
+  }
   CHECK_FALSE(is_free(pair.here.server, "name"));  // granted to one who has left, until somebody can say so
   pair.here.proxy.resume(Direction::reply);
-  CHECK_FALSE(releasing.get());
-  CHECK(wait_until([&] { return is_free(pair.here.server, "name"); }));  // and not by the TTL of a minute
+  CHECK_FALSE(releasing->get());
+  CHECK(gets_free(pair.here.server));  // and not by the TTL of a minute
 }
 
 TEST_CASE("a lease that was lost keeps its late release from what the next thread has") {
@@ -252,7 +297,7 @@ TEST_CASE("a lease that was lost keeps its late release from what the next threa
   if (GENERATE(true, false)) {  // nobody else is in line
     CHECK_FALSE(lost.release());
     CHECK(lease.release());
-    CHECK(wait_until([&] { return is_free(server, "name"); }));  // a reservation for waiters that have gone stands for a moment
+    CHECK(gets_free(server));
     return;
   }
   Waiting third{[&] { return Lock{redis, "name"}.acquire(); }};
@@ -277,7 +322,7 @@ TEST_CASE("a client that goes away sends home who waits for a thread's release, 
   RedisServer server;
   auto redis = std::make_unique<Client>(server.uri());
   auto holder = Lock{*redis, "name"}.acquire();
-  Waiting waiter{[&] { return error_of([&] { static_cast<void>(Lock{*redis, "name"}.acquire()); }); }};
+  Waiting waiter{[&client = *redis] { return error_of([&] { static_cast<void>(Lock{client, "name"}.acquire()); }); }};
   static_cast<void>(waiter.over_within(5ms));
   REQUIRE(waiter.asleep());
   redis.reset();
@@ -286,5 +331,5 @@ TEST_CASE("a client that goes away sends home who waits for a thread's release, 
   CHECK(error->errc() == mortise::Errc::closed);
   CHECK(holder.held());
   CHECK(holder.release());
-  CHECK(is_free(server, "name"));
+  CHECK(gets_free(server));
 }
