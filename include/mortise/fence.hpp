@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 
 namespace mortise::inline v1 {
 
@@ -15,6 +16,11 @@ struct Fence {
   std::uint64_t value{};  ///< 0: none
   /// By value.
   friend auto operator<=>(Fence const&, Fence const&) = default;
+  /// The number.
+  template <class Char, class Traits>
+  friend std::basic_ostream<Char, Traits>& operator<<(std::basic_ostream<Char, Traits>& out, Fence fence) {
+    return out << fence.value;
+  }
 };
 
 namespace detail {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The fence: totally ordered, hashable, one number wide.
 #include <cstdint>
+#include <sstream>
 #include <type_traits>
 #include <unordered_set>
 
@@ -31,6 +32,12 @@ TEST_CASE("a fence is no number by accident") {
   CHECK_FALSE(std::is_convertible_v<Fence, std::uint64_t>);
   CHECK(std::is_trivially_copyable_v<Fence>);
   CHECK(sizeof(Fence) == sizeof(std::uint64_t));
+}
+
+TEST_CASE("a fence is written as its number") {
+  std::ostringstream out;
+  out << mortise::Fence{1'796'143'414'537'604} << ' ' << mortise::Fence{};
+  CHECK(out.str() == "1796143414537604 0");
 }
 
 TEST_CASE("fences are keys of unordered containers") {
