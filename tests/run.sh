@@ -4,9 +4,10 @@
 #
 #   tests/run.sh              the legs default, asan, tsan
 #   tests/run.sh --quick      the leg default alone
-#   tests/run.sh --leg NAME   one leg alone: default, asan, tsan or debian13
-#   tests/run.sh --matrix     also the leg debian13: the leg default once more in a fresh Debian 13 below a scratch folder.
+#   tests/run.sh --leg NAME   one leg alone: default, valkey, asan, tsan or debian13
+#   tests/run.sh --matrix     also the leg debian13: the legs default and valkey in a fresh Debian 13 below a scratch folder.
 #                             Needs root; where MORTISE_TRIXIE_ROOT names a folder, the Debian is made there and kept.
+# The leg valkey is what the leg default has built, those suites that talk to a server, with Valkey in the place of Redis.
 #   --suites LIST             builds and runs only these directories below tests/, such as "support;unit;contract"
 #   --jobs N         how many compilers at a time, and half as many more tests (default: the number of processors)
 #
@@ -90,7 +91,7 @@ install() {
   as_root apt-get -q -o DPkg::Lock::Timeout=300 update || echo "apt-get update failed; going on with the lists there are" >&2
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 \
     install --no-install-recommends "${missing[@]}" || return 1
-  for package in redis-server postgresql; do
+  for package in redis-server valkey-server postgresql; do
     if [[ " ${missing[*]} " == *" $package "* ]]; then as_root update-rc.d "$package" disable >/dev/null || true; fi
   done
   clean_up
@@ -106,13 +107,23 @@ fetch_dynalite() {
     echo "npm has no dynalite for us; going on without" >&2
 }
 
+# build_and_test PRESET ARGUMENT...: with these arguments for ctest too.
 build_and_test() {
   local preset=$1 run=()
+  shift
   # ThreadSanitizer of older compilers does not know the address layout of newer kernels.
   if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then run=(setarch -R); fi
   cmake --preset "$preset" "${suites[@]}" &&
     "${run[@]}" cmake --build --preset "$preset" --parallel "$jobs" &&
-    "${run[@]}" ctest --preset "$preset" --parallel $((jobs + jobs / 2))  # most of a test's time is waiting
+    "${run[@]}" ctest --preset "$preset" --parallel $((jobs + jobs / 2)) "$@"  # most of a test's time is waiting
+}
+
+valkey() {
+  if ! command -v valkey-server >/dev/null; then
+    [[ $(apt-cache policy valkey-server 2>/dev/null) == *Candidate:\ [0-9]* ]] || { skip "this system has no package valkey-server" && return; }
+    install valkey-server || { skip "valkey-server cannot be installed" && return; }
+  fi
+  MORTISE_TEST_SERVER=valkey-server build_and_test default -L '^(contract|integration|topology|faults)$'
 }
 
 # With AddressSanitizer, and then a minute of bytes nobody thought of.
@@ -121,7 +132,7 @@ sanitized() {
 }
 
 skip() {
-  echo "skipped: Debian 13 leg: $*"
+  echo "skipped: leg $leg: $*"
   skipped=true
 }
 
@@ -173,7 +184,8 @@ debian13() {
     mount --rbind /dev "$1/dev"
     exec chroot "$1" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin \
       ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-      /mortise/tests/run.sh --quick --jobs "$2" ${3:+--suites "$3"}' bash "$root" "$jobs" "$list"
+      bash -euc "/mortise/tests/run.sh --leg default \"\$@\"; /mortise/tests/run.sh --leg valkey \"\$@\"" bash --jobs "$2" ${3:+--suites "$3"}' \
+    bash "$root" "$jobs" "$list"
   local result=$?
   clean_up
   return $result
@@ -196,6 +208,7 @@ for leg in "${legs[@]}"; do
   skipped=false
   case $leg in
     debian13) command=(debian13) ;;
+    valkey) command=(valkey) ;;
     asan) command=(sanitized) ;;
     *) command=(build_and_test "$leg") ;;
   esac
