@@ -6,6 +6,7 @@
 #
 #   tests/mutation.sh                 all mutants
 #   tests/mutation.sh --list          their names
+#   tests/mutation.sh --check         whether each still has its mechanism to break, without building anything
 #   tests/mutation.sh WORD...         those whose names have one of the words in them
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -58,14 +59,14 @@ mutant "waiters are not seen by a release" mutex_scripts.hpp \
   's/if mine and wait == 0 and redis\.call\(.EXISTS., S\) == 0 then/if mine and wait == 0 then/' integration/reservations_test.cpp 'a try never*'
 mutant "a try takes a reservation" mutex_scripts.hpp \
   's/if redis\.call\(.LPOP., W\) == fence/if true or redis.call("LPOP", W) == fence/' integration/reservations_test.cpp '*'
-mutant "no MSG_NOSIGNAL" connection.hpp \
-  's/out_\.size\(\) - written_, MSG_NOSIGNAL\)/out_.size() - written_, 0)/' faults/broken_pipe_test.cpp '*'
+mutant "no MSG_NOSIGNAL" detail/transport.hpp \
+  's/(leaving\.size\(\) - written_, )MSG_NOSIGNAL\)/${1}0)/' faults/broken_pipe_test.cpp '*'
 mutant "library threads take signals" detail/worker.hpp \
   's/::sigfillset\(&all\)/::sigemptyset(&all)/' faults/broken_pipe_test.cpp '*'
-mutant "a timed-out connection is used again" "connection.hpp pool.hpp" \
-  's/spent_ = true;\n/{ unread_ = 0; asked_ = false; out_.clear(); written_ = 0; }\n/; s/(Connection& operator\*\(\) const noexcept \{ return \*connection_; \})/$1\n    Lent(Lent&&) = default;\n    ~Lent() { if (connection_) pool_->take_back(std::move(connection_)); }/' faults/late_reply_test.cpp '*'
+mutant "a timed-out connection is used again" "detail/transport.hpp connection.hpp pool.hpp" \
+  's/spent_ = true;\n/{ asked_ = false; out_.clear(); written_ = 0; }\n/; s/return !closed\(\) && unread_ == 0;/return !closed();/; s/(Connection& operator\*\(\) const noexcept \{ return \*connection_; \})/$1\n    Lent(Lent&&) = default;\n    ~Lent() { if (connection_) pool_->take_back(std::move(connection_)); }/' faults/late_reply_test.cpp '*'
 mutant "no EVAL where the script is unknown" script.hpp \
-  's/if \(is_unknown_script\(\*\*reply\)\) \{/if (false) {/' integration/forgotten_scripts_test.cpp '*'
+  's/if \(is_unknown_script\(connection, \*\*reply\)\) \{/if (false) {/' integration/forgotten_scripts_test.cpp '*'
 mutant "a reconnect forgets the database" pool.hpp \
   's/auto fresh = std::make_unique<Connection>/if (broken_) login_.database = 0;\n    auto fresh = std::make_unique<Connection>/' faults/new_connection_test.cpp '*'
 mutant "a reconnect forgets the login" pool.hpp \
@@ -87,7 +88,7 @@ mutant "lost() waits for the server" core.hpp \
 mutant "held() is true while the release is on its way" core.hpp \
   's/auto const before = lease\.validity\.end\(Standing::released\);/auto const before = lease.validity.standing();/' faults/lost_answer_test.cpp 'a release that could*'
 mutant "a release does not end the renewal" core.hpp \
-  's/(auto const deadline = after\(now\(\), command_timeout_\);\n)  keeper_->drop\(lease\);/$1/' faults/no_late_renewal_test.cpp '*'
+  's/(auto const before = lease\.validity\.end\(Standing::released\);\n)  keeper_->drop\(lease\);/$1/' faults/no_late_renewal_test.cpp '*'
 mutant "a release does not wait for the renewal being written" keeper.hpp \
   's/written_\.wait\(lock, \[this, write = writes_\].*?\}\);/;/s' faults/no_late_renewal_test.cpp 'when a lease*'
 mutant "a forked child uses its parent's core" detail/process.hpp \
@@ -138,6 +139,29 @@ chosen() {
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+
+# mutate INDEX: a copy of the headers with that mechanism broken. False: there is nothing to break.
+mutate() {
+  local file
+  rm -rf "$scratch/include"
+  cp -r include "$scratch/include"
+  for file in ${files[$1]}; do
+    perl -0pi -e "${edits[$1]}" "$scratch/include/mortise/$file"
+    if cmp -s "$scratch/include/mortise/$file" "include/mortise/$file"; then return 1; fi
+  done
+}
+
+if [[ ${1-} == --check ]]; then
+  stale=0
+  for i in "${!names[@]}"; do
+    if ! mutate "$i"; then
+      echo "does not apply: ${names[i]} (${files[i]})" >&2
+      stale=1
+    fi
+  done
+  exit $stale
+fi
+
 cxx=${CXX:-g++}
 flags=(-std=c++20 -O0 -Itests)
 read -ra libraries < <(pkg-config --libs hiredis)
@@ -178,14 +202,7 @@ failed=0
 printf '\n| broken mechanism | file | noticed by |\n|---|---|---|\n'
 for i in "${!names[@]}"; do
   chosen "${names[i]}" "$@" || continue
-  rm -rf "$scratch/include"
-  cp -r include "$scratch/include"
-  applies=true
-  for file in ${files[i]}; do
-    perl -0pi -e "${edits[i]}" "$scratch/include/mortise/$file"
-    if cmp -s "$scratch/include/mortise/$file" "include/mortise/$file"; then applies=false; fi
-  done
-  if ! $applies; then
+  if ! mutate "$i"; then
     result="DOES NOT APPLY"
   elif ! build_test "$scratch/include" "${tests[i]}" "$scratch/mutated"; then
     if grep -q 'static assertion failed' "$scratch/errors"; then
