@@ -59,24 +59,17 @@ class ClientCore final : public Core {
     check_reachable(lease.name(), "lock name");
     AcquisitionContext const context{*link_, keeper(), queue_, options_, label_};
     if (!patience.waits) return Acquisition{context, lease, patience, nullptr}.run(grant);
-    auto [turn, place] = queue_.enter(lease, patience.deadline, patience.cancel);
+    auto const [turn, place] = queue_.enter(lease, patience.deadline, patience.cancel);
     switch (turn) {
       case LocalQueue::Turn::first: break;
       case LocalQueue::Turn::timed_out: return Acquired::busy;
       case LocalQueue::Turn::cancelled: return Acquired::cancelled;
       case LocalQueue::Turn::closed: throw closed(lease);
     }
-    auto const acquired = [&] {
-      struct Unwatch {
-        Keeper& keeper;
-        Line& line;
-        ~Unwatch() { keeper.unwatch(line); }
-      } const unwatch{keeper(), place->line()};
-      return Acquisition{context, lease, patience, &*place}.run(grant);
-    }();
+    auto const acquired = acquire_as_first(Acquisition{context, lease, patience, place.get()}, *place, grant);
     if (acquired == Acquired::granted && serves_next(lease)) {
       place->hold();
-      lease.place = std::move(place);
+      lease.place = place;
     }
     return acquired;
   }
@@ -107,6 +100,15 @@ class ClientCore final : public Core {
   std::string const& label() const noexcept override { return label_; }
 
  private:
+  Acquired acquire_as_first(Acquisition acquisition, LocalQueue::Place const& place, Grant& grant) {
+    struct Unwatch {
+      Keeper& keeper;
+      Line& line;
+      ~Unwatch() { keeper.unwatch(line); }
+    } const unwatch{keeper(), place.line()};
+    return acquisition.run(grant);
+  }
+
   /// Whether the next in line may be asked for on the holder's connection. A WAIT speaks of the writes of its own.
   bool serves_next(LeaseState const& lease) const noexcept { return lease.spec->keys.hold == Hold::mutex && options_.replicas == 0; }
 

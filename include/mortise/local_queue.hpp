@@ -70,8 +70,9 @@ class LocalQueue {
   /// One thread in line.
   struct Ticket {
     enum class Stage : std::uint8_t { standing, being_served, served, first };
+    Ticket(LeaseState& of, TimePoint until) : lease{of}, deadline{until} {}
     LeaseState& lease;  // stands as long as the ticket is in line
-    TimePoint deadline{};
+    TimePoint deadline;
     std::condition_variable called{};
     Stage stage{Stage::standing};
     bool naps{false};  // looks by itself now and then whether it has become the first
