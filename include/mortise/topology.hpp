@@ -126,8 +126,8 @@ class Route {
   /// worth repeating, by lend() anew and after pause().
   bool follow(Connection* connection, Error const& error) noexcept {
     if (!heed(connection, error)) return false;
-    // An attempt that began late tells no more than that it was late.
-    if (!said_ || !hurried_) said_ = Error{error}.passing();
+    // An attempt that began late tells no more than that it was late, and a redirection less than what follows it.
+    if (!said_ || (!hurried_ && !redirected_)) said_ = Error{error}.passing();
     return true;
   }
 
@@ -149,13 +149,14 @@ class Route {
 
   bool heed(Connection* connection, Error const& error) noexcept {
     bool const answered = connection != nullptr && !connection->closed();
-    at_once_ = false;
+    at_once_ = redirected_ = false;
     try {
       auto const refusal = connection == nullptr ? std::string{} : connection->take_refusal();
       if (answered && !refusal.empty()) {
         auto const advice = topology_->heed(*pool_, slot_, refusal);
         if (advice.again == Topology::Advice::Again::no) return false;
-        at_once_ = advice.again == Topology::Advice::Again::at_once && redirections_++ < most_redirections;
+        redirected_ = advice.again == Topology::Advice::Again::at_once;
+        at_once_ = redirected_ && redirections_++ < most_redirections;
         once_ = at_once_ ? advice.once : nullptr;
         return true;
       }
@@ -169,7 +170,8 @@ class Route {
   std::uint16_t slot_;
   Pool* pool_{nullptr};  // asked last
   Pool* once_{nullptr};  // to be asked next, by an ASK
-  bool at_once_{false};
+  bool redirected_{false};     // the last answer names another server
+  bool at_once_{false};        // … which is asked without a pause
   nanoseconds short_time_{0};  // a quarter of what the first attempt had
   bool hurried_{false};        // the last attempt had less than that
   unsigned redirections_{0};

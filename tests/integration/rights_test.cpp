@@ -16,6 +16,8 @@ constexpr auto* rights_of_locks = "~lock:* ~{lock:*}:* +eval +evalsha +blpop +ti
 constexpr auto* rights_of_names = "+client|setname";
 constexpr auto* rights_of_databases = "+select";
 constexpr auto* rights_of_replicas = "+wait";
+constexpr auto* rights_of_disks = "+waitaof";
+constexpr auto* rights_of_nodes = "+info";
 constexpr auto* rights_of_tracking = "&__redis__:invalidate +client|id +client|tracking +subscribe";
 constexpr auto* rights_of_counters = "+incr";
 constexpr auto* rights_of_rooms = "+pexpireat +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zscore";
@@ -91,6 +93,43 @@ TEST_CASE("names, databases, replicas and tracking work with the rights that the
   CHECK(Lock{elsewhere, "lock:a"}.try_acquire());
 }
 
+TEST_CASE("replicas' disks are asked with the right that the documentation lists for them") {
+  support::ServerOptions const options{.users = {user_with(rights_of_locks)}, .append_only = true};
+  LockServer redis{options};
+  LockServer replica{options};
+  replica.replica_of(redis);
+  if (redis.command({"ACL", "SETUSER", "locker", rights_of_disks}).text != "OK") {  // before Redis 7.2
+    Client client{redis.uri("locker", "pw"), {.replicas = 1, .replicas_fsync = true}};
+    auto const error = error_of([&] { static_cast<void>(Lock{client, "lock:a"}.try_acquire()); });
+    REQUIRE(error);
+    CHECK_THAT(error->what(), contains("unknown command"));
+    CHECK(wait_until([&] { return !redis.exists("lock:a"); }));
+    return;
+  }
+  Client client{redis.uri("locker", "pw"), {.replicas = 1, .replicas_timeout = 20s, .replicas_fsync = true}};
+  CHECK(Lock{client, "lock:a"}.acquire_for(30s));
+}
+
+TEST_CASE("a restarted node of a quorum is found out with the right that the documentation lists for it") {
+  std::deque<LockServer> nodes;
+  std::vector<std::string> uris;
+  for (int i = 0; i < 3; ++i) {
+    auto& node = nodes.emplace_back(support::ServerOptions{.users = {user_with(std::string{rights_of_locks} + ' ' + rights_of_nodes)}});
+    uris.push_back(node.uri("locker", "pw"));
+  }
+  mortise::Quorum quorum{uris, {.quarantine = 1h}};
+  Lock lock{quorum, "lock:a"};
+  CHECK(lock.acquire_for(30s)->release());
+  nodes[0].restart(LockServer::Data::lost);
+  nodes[1].restart(LockServer::Data::lost);
+  std::optional<Error> error;
+  CHECK(wait_until([&] {
+    error = error_of([&] { static_cast<void>(lock.try_acquire()); });
+    return error && std::string_view{error->what()}.find("quarantine") != std::string_view::npos;
+  }));
+  CHECK((error && error->errc() == Errc::no_quorum));
+}
+
 TEST_CASE("counters and guarded writes work with the rights that the documentation lists for them") {
   LockServer redis{{.users = {user_with(std::string{"~lock:* ~{lock:*}:* +eval +evalsha +get +set "} + rights_of_counters)}}};
   Client client{redis.uri("locker", "pw")};
@@ -133,7 +172,7 @@ TEST_CASE("the documentation lists these rights") {
   std::string text{std::istreambuf_iterator<char>{file}, {}};
   std::erase(text, '\\');  // a bar in a table is escaped
   for (auto const* const rights :
-       {rights_of_locks, rights_of_names, rights_of_databases, rights_of_replicas, rights_of_tracking, rights_of_counters, rights_of_rooms, rights_of_several})
+       {rights_of_locks, rights_of_names, rights_of_databases, rights_of_replicas, rights_of_disks, rights_of_nodes, rights_of_tracking, rights_of_counters, rights_of_rooms, rights_of_several})
     CHECK_THAT(text, contains(rights));
 }
 

@@ -253,4 +253,20 @@ TEST_CASE("a grant that replicas must confirm is confirmed by those of its own n
   CHECK_THAT(error->what(), contains("of 2 replicas"));
 }
 
+TEST_CASE("a new lock in a slot that is being moved waits for it, and says so when its time is over") {
+  ClusterNodes cluster{{.replicas = false}};
+  Client client{cluster.uri()};
+  auto const name = cluster.name_at(0, "moving");
+  Lock lock{client, name};
+  auto const slot = cluster.slot(name);
+  cluster.begin_move(slot, 0, 1);
+  auto const error = error_of([&] { static_cast<void>(lock.acquire_for(1s)); });
+  REQUIRE(error);
+  CHECK_THAT(error->what(), contains("TRYAGAIN") && contains("being moved"));
+  Waiting waiting{[&] { return lock.acquire_for(60s).has_value(); }};
+  CHECK_FALSE(waiting.over_within(100ms));
+  cluster.end_move(slot, 0, 1);
+  CHECK(waiting.get());
+}
+
 }  // namespace topology
