@@ -2,6 +2,7 @@
 // Child processes: the system calls, and what makes them die with the test process.
 #include "support/launch.hpp"
 
+#include "support/proc_text.hpp"
 #include "support/wait_until.hpp"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -84,8 +84,7 @@ std::optional<int> reap(pid_t pid, int flags) {
 }
 
 bool stopped(std::filesystem::path const& task) {
-  std::ifstream stat{task / "stat"};
-  std::string const line{std::istreambuf_iterator<char>{stat}, {}};
+  auto const line = proc_text((task / "stat").native());
   auto const name_end = line.rfind(')');
   return name_end == std::string::npos || line.find_first_of("TtZX", name_end) == name_end + 2;
 }

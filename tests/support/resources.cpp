@@ -2,12 +2,13 @@
 // Reading /proc and the signal dispositions.
 #include "support/resources.hpp"
 
+#include "support/proc_text.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -22,10 +23,7 @@ namespace fs = std::filesystem;
 // SA_RESTORER of the kernel: glibc sets it with every disposition it has touched.
 constexpr int restorer_flag = 0x04000000;
 
-std::string text_of(fs::path const& path) {
-  std::ifstream file{path};
-  return {std::istreambuf_iterator<char>{file}, {}};
-}
+std::string text_of(fs::path const& path) { return proc_text(path.native()); }
 
 int number_of(fs::path const& path) {
   int value = 0;

@@ -2,13 +2,12 @@
 // A call that is expected to block, on a thread of its own.
 #pragma once
 
+#include "support/proc_text.hpp"
 #include "support/wait_until.hpp"
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <future>
-#include <iterator>
 #include <string>
 #include <sys/syscall.h>
 #include <thread>
@@ -54,8 +53,7 @@ private:
   static constexpr int looks_asleep = 25;
 
   char state() const {
-    std::ifstream stat{"/proc/self/task/" + std::to_string(id_) + "/stat"};
-    std::string const line{std::istreambuf_iterator<char>{stat}, {}};
+    auto const line = proc_text("/proc/self/task/" + std::to_string(id_) + "/stat");
     auto const name_end = line.rfind(") ");
     return name_end == std::string::npos ? '?' : line[name_end + 2];
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Counting what a process uses.
 #include "support/catch.hpp"
+#include "support/proc_text.hpp"
 #include "support/quiet_thread.hpp"
 #include "support/resources.hpp"
 #include "support/processes.hpp"
@@ -69,4 +70,10 @@ TEST_CASE("a process is gone when it has ended, reaped or not", "[resources]") {
   CHECK(support::wait_until([pid] { return support::process_gone(pid); }));
   CHECK(child.wait() == support::ExitStatus::exited(0));
   CHECK(support::process_gone(pid));
+}
+
+TEST_CASE("a file below /proc that cannot be read, or no more, is empty", "[resources]") {
+  CHECK_FALSE(support::proc_text("/proc/self/stat").empty());
+  CHECK(support::proc_text("/proc/self/no such file").empty());
+  CHECK(support::proc_text("/proc/self/mem").empty());  // opens, and the read fails: nothing is mapped there
 }
