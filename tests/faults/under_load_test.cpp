@@ -30,9 +30,9 @@ class Counting {
   }
   /// All turns are over: whether the number is that of the turns, in which fences only rose.
   bool exact() {
+    CHECK(wait_until([&] { return turns_ > 20; }, 30s));
     over_ = true;
     for (auto& thread : threads_) thread.join();
-    CHECK(turns_ > 20);
     CHECK(refused_ == 0);
     return number_ == turns_ && fences_rose_;
   }
