@@ -30,7 +30,7 @@ using support::HistoryRules;
 namespace {
 
 constexpr milliseconds short_ttl{300};
-constexpr std::int64_t enough_grants = 20;
+constexpr std::int64_t enough_grants = 21;
 constexpr std::chrono::seconds patience_for_grants{30};
 
 /// One worker's part: what it does in one turn with its random numbers.
