@@ -93,6 +93,8 @@ mutant "a release does not wait for the renewal being written" keeper.hpp \
   's/written_\.wait\(lock, \[this, write = writes_\].*?\}\);/;/s' faults/no_late_renewal_test.cpp 'when a lease*'
 mutant "a forked child uses its parent's core" detail/process.hpp \
   's/if \(slot->generation == process_generation\(\)\) \[\[likely\]\] return slot->value;/return slot->value;/' faults/fork_test.cpp 'parent and*,however*'
+mutant "scripts are made under a lock that a child inherits" mutex_scripts.hpp \
+  's/return scripts\.get\(make\)/static auto const* const locked = new auto{make()};\n  return (*locked)/' 'faults/allocation/*_test.cpp' 'a child forked*'
 mutant "a forked child owns its parent's leases" lease.hpp \
   's/return state_ && process_ == detail::process_generation\(\);/return state_ != nullptr;/' faults/fork_test.cpp 'however*'
 mutant "no local gate before a shared Lock" gate.hpp \

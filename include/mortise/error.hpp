@@ -50,16 +50,15 @@ class ErrorCategory final : public std::error_category {
   }
 };
 
-/// Never destroyed, for errors may be looked at by static destructors; and needs no memory.
-inline std::error_category const& error_category() noexcept {
-  union Immortal {
-    ErrorCategory category;
-    Immortal() : category{} {}
-    ~Immortal() {}
-  };
-  static Immortal const immortal;
-  return immortal.category;
-}
+/// Never destroyed, for errors may be looked at by static destructors; made before the program begins, without memory or lock.
+union ImmortalCategory {
+  constexpr ImmortalCategory() : category{} {}
+  ~ImmortalCategory() {}
+  ErrorCategory category;
+};
+inline constinit ImmortalCategory const immortal_category{};
+
+inline std::error_category const& error_category() noexcept { return immortal_category.category; }
 
 }  // namespace detail
 

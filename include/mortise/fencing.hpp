@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <mortise/client.hpp>
+#include <mortise/detail/made_once.hpp>
 #include <mortise/fence.hpp>
 
 namespace mortise::inline v1 {
@@ -84,13 +85,18 @@ redis.call('SET', KEYS[2], ARGV[2])
 return 1
 )lua";
 
+inline Script const& fenced_set_script() {
+  static constinit MadeOnce<Script> script;
+  return script.get([] { return Script{fenced_set_lua}; });
+}
+
 }  // namespace detail
 
 /// Redis as the guarded resource: writes `key` only if no newer fence has written it. The newest fence is kept beside it,
 /// in `{key}:~guard` (or `key::~guard` where the key has a {tag}), without expiry, like the key itself. One round trip.
 /// False: refused, a newer holder has been here. Throws Error; in doubt it may be called again with the same fence.
 [[nodiscard]] inline bool fenced_set(Client& client, std::string_view key, std::string_view value, Fence fence) {
-  static auto const* const script = new detail::Script{detail::fenced_set_lua};
+  auto const& script = detail::fenced_set_script();
   auto const guard = detail::guard_key(key);
   if (fence.value == 0 || fence.value >= detail::fence_limit)
     detail::invalid("fence is " + std::to_string(fence.value) + ": must lie between 1 and 2^53 - 1");
@@ -98,7 +104,7 @@ return 1
   core->check_reachable(key, "key");
   return core->with_connection(key, [&](detail::Connection& connection, TimePoint deadline) {
     auto const reply = detail::call_script(connection, deadline, key, [&](detail::ScriptBy by) {
-      detail::begin_script(connection, *script, by, 2, 2);
+      detail::begin_script(connection, script, by, 2, 2);
       connection.argument(key);
       connection.argument(guard);
       connection.argument(value);

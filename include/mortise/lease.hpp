@@ -9,6 +9,7 @@
 
 #include <mortise/backend.hpp>
 #include <mortise/core.hpp>
+#include <mortise/detail/made_once.hpp>
 #include <mortise/detail/process.hpp>
 
 namespace mortise::inline v1 {
@@ -39,8 +40,8 @@ class Lease {
   Fence fence() const noexcept { return state_ ? state_->fence : Fence{}; }
   /// The lock's name.
   std::string const& name() const noexcept {
-    static auto const* const nothing = new std::string;
-    return state_ ? state_->name() : *nothing;
+    static constinit detail::MadeOnce<std::string> nothing;
+    return state_ ? state_->name() : nothing.get([] { return std::string{}; });
   }
   /// Whether the lease may be believed right now, by the local clock: no I/O, and independent of any thread. Once false, it
   /// stays false. False from before a release is sent.

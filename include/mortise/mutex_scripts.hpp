@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <mortise/detail/made_once.hpp>
 #include <mortise/detail/verbs.hpp>
 #include <mortise/script.hpp>
 
@@ -113,8 +114,9 @@ return {1, tonumber(claim)}
 
 /// By Verb; made at first use and never destroyed.
 inline Script const& mutex_script(Verb verb) {
-  static auto const* scripts = new std::array<Script, 3>{Script{acquire_lua}, Script{keep_lua}, Script{release_lua}};
-  return (*scripts)[static_cast<std::size_t>(verb)];
+  static constinit MadeOnce<std::array<Script, 3>> scripts;
+  auto const make = [] { return std::array<Script, 3>{Script{acquire_lua}, Script{keep_lua}, Script{release_lua}}; };
+  return scripts.get(make)[static_cast<std::size_t>(verb)];
 }
 
 /// Gathers one request on the connection.

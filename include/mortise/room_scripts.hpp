@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include <mortise/detail/timing.hpp>
+#include <mortise/detail/made_once.hpp>
 #include <mortise/detail/verbs.hpp>
 #include <mortise/script.hpp>
 
@@ -188,12 +189,14 @@ return {known and 1 or 0, next_end()}
 
 /// By Verb; made at first use and never destroyed.
 inline Script const& room_script(Verb verb) {
-  static auto const* const texts = [] {
+  static constinit MadeOnce<std::array<std::string, 3>> texts;
+  static constinit MadeOnce<std::array<Script, 3>> scripts;
+  auto const make = [] {
     auto const with = [](std::string_view lua) { return std::string{room_lua}.append(lua); };
-    return new std::array<std::string, 3>{with(room_acquire_lua), with(room_keep_lua), with(room_release_lua)};
-  }();
-  static auto const* const scripts = new std::array<Script, 3>{Script{(*texts)[0]}, Script{(*texts)[1]}, Script{(*texts)[2]}};
-  return (*scripts)[static_cast<std::size_t>(verb)];
+    auto const& lua = texts.get([&] { return std::array{with(room_acquire_lua), with(room_keep_lua), with(room_release_lua)}; });
+    return std::array<Script, 3>{Script{lua[0]}, Script{lua[1]}, Script{lua[2]}};
+  };
+  return scripts.get(make)[static_cast<std::size_t>(verb)];
 }
 
 /// Gathers one request on the connection.

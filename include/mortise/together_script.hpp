@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <mortise/detail/made_once.hpp>
 #include <mortise/detail/verbs.hpp>
 #include <mortise/script.hpp>
 
@@ -52,8 +53,8 @@ return reply
 )lua";
 
 inline Script const& together_script() {
-  static auto const* script = new Script{together_lua};
-  return *script;
+  static constinit MadeOnce<Script> script;
+  return script.get([] { return Script{together_lua}; });
 }
 
 /// Gathers one request: each of these asks for one lock.

@@ -18,18 +18,24 @@ namespace mortise::inline v1::detail {
 /// A page that the kernel zeroes in every child of a fork, however it was forked: one read tells parent from child, where
 /// getpid() would be a system call for each lock.
 inline std::atomic<std::uint64_t>* fork_marker() noexcept {
-  static std::atomic<std::uint64_t>* const marker = []() -> std::atomic<std::uint64_t>* {
 #if defined(__linux__) && defined(MADV_WIPEONFORK)
+  using Marker = std::atomic<std::uint64_t>;
+  static constinit Marker none{0};                    // this system has no such page
+  static constinit std::atomic<Marker*> made{nullptr};  // no lock: a child could inherit it locked
+  auto* marker = made.load(std::memory_order_acquire);
+  if (marker == nullptr) [[unlikely]] {
     auto const size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     void* const page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page != MAP_FAILED) {
-      if (::madvise(page, size, MADV_WIPEONFORK) == 0) return new (page) std::atomic<std::uint64_t>{0};
-      ::munmap(page, size);
-    }
+    bool const wiped = page != MAP_FAILED && ::madvise(page, size, MADV_WIPEONFORK) == 0;
+    auto* const fresh = wiped ? new (page) Marker{0} : &none;
+    bool const first = made.compare_exchange_strong(marker, fresh, std::memory_order_acq_rel, std::memory_order_acquire);
+    if (first) marker = fresh;
+    if (page != MAP_FAILED && (!first || !wiped)) ::munmap(page, size);
+  }
+  return marker == &none ? nullptr : marker;
+#else
+  return nullptr;
 #endif
-    return nullptr;
-  }();
-  return marker;
 }
 
 /// A number that differs from those of all processes this one descends from: what was made under another one was inherited

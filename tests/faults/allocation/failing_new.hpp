@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// This program's operator new: fails when it is told to, and only where.
+// This program's operator new: fails or stands still when it is told to, and only where.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,19 @@ class OtherThreadsFail {
   OtherThreadsFail(OtherThreadsFail const&) = delete;
   OtherThreadsFail& operator=(OtherThreadsFail const&) = delete;
   ~OtherThreadsFail();
+};
+
+/// While it lives, the allocation after the next `n` of this thread stands still until it is let go, and none after it.
+class NthAllocationStands {
+ public:
+  explicit NthAllocationStands(std::int64_t n) noexcept;
+  NthAllocationStands(NthAllocationStands const&) = delete;
+  NthAllocationStands& operator=(NthAllocationStands const&) = delete;
+  ~NthAllocationStands();
+
+  /// Of any thread of this process.
+  static bool somebody_stands() noexcept;
+  static void let_go() noexcept;
 };
 
 }  // namespace faults

@@ -16,8 +16,14 @@ thread_local std::int64_t left = -1;  // allocations that still succeed; negativ
 thread_local bool for_good = false;
 thread_local bool spared = false;
 std::atomic<int> others_fail{0};
+thread_local std::int64_t left_to_stand = -1;
+std::atomic<bool> stands{false};
 
 void* allocate(std::size_t size, std::size_t alignment) {
+  if (left_to_stand >= 0 && left_to_stand-- == 0) {
+    stands = true;
+    while (stands) std::this_thread::yield();
+  }
   if (left == 0) {
     if (!for_good) left = -2;
     throw std::bad_alloc{};
@@ -80,6 +86,11 @@ OtherThreadsFail::~OtherThreadsFail() {
   spared = false;
 }
 
+NthAllocationStands::NthAllocationStands(std::int64_t n) noexcept { left_to_stand = n; }
+NthAllocationStands::~NthAllocationStands() { left_to_stand = -1; }
+bool NthAllocationStands::somebody_stands() noexcept { return stands; }
+void NthAllocationStands::let_go() noexcept { stands = false; }
+
 }  // namespace faults
 
 namespace {
@@ -140,4 +151,19 @@ TEST_CASE("allocations of other threads fail, and of this one do not") {
   CHECK(other);
   CHECK_FALSE(here);
   CHECK_FALSE(fails());
+}
+
+TEST_CASE("the n-th allocation of a thread stands still until it is let go, once") {
+  std::atomic<int> passed{0};
+  std::thread thread{[&] {
+    faults::NthAllocationStands const standing{1};
+    for (int i = 0; i < 4; ++i)
+      if (!fails()) ++passed;
+  }};
+  while (!faults::NthAllocationStands::somebody_stands()) std::this_thread::yield();
+  int const before = passed;
+  faults::NthAllocationStands::let_go();
+  thread.join();
+  CHECK(before == 1);
+  CHECK(passed == 4);
 }
