@@ -282,4 +282,16 @@ std::vector<std::string> check_history(std::vector<HistoryRecord> const& records
   return Judge{records, rules}.verdict();
 }
 
+std::chrono::nanoseconds longest_without_grant(std::vector<HistoryRecord> const& records, std::int64_t begin, std::int64_t end) {
+  std::vector<std::int64_t> moments{begin, end};
+  for (auto const& record : records)
+    if (record.what == Happening::belief_begin && record.at > begin && record.at < end)
+      moments.push_back(record.at);
+  std::ranges::sort(moments);
+  std::int64_t longest = 0;
+  for (std::size_t i = 1; i < moments.size(); ++i)
+    longest = std::max(longest, moments[i] - moments[i - 1]);
+  return std::chrono::nanoseconds{longest};
+}
+
 }  // namespace support

@@ -31,4 +31,7 @@ struct HistoryRules {
 /// - A call that has a deadline ends by then; time in which its process was paused does not count.
 std::vector<std::string> check_history(std::vector<HistoryRecord> const& records, HistoryRules const& rules = {});
 
+/// The longest time without a grant between these two moments (of boottime_ns()), whatever its name: how long all of them stood still.
+std::chrono::nanoseconds longest_without_grant(std::vector<HistoryRecord> const& records, std::int64_t begin, std::int64_t end);
+
 }  // namespace support

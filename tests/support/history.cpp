@@ -77,15 +77,29 @@ void HistoryLog::add(HistoryRecord const& record) {
   slots_[index].what.store(record.what, std::memory_order_release);
 }
 
-std::vector<HistoryRecord> HistoryLog::records() const {
+std::size_t HistoryLog::begun() const {
   auto const count = next_->load();
   if (count > capacity_)
     throw std::length_error{"the history has " + std::to_string(count) + " records and room for " +
                             std::to_string(capacity_)};
+  return count;
+}
+
+std::vector<HistoryRecord> HistoryLog::records() const {
+  auto const count = begun();
   std::vector<HistoryRecord> found;
   for (std::size_t index = 0; index < count; ++index)
     if (slots_[index].what.load(std::memory_order_acquire) != Happening::nothing)
       found.push_back(slots_[index].record);
+  return found;
+}
+
+std::size_t HistoryLog::count(Happening what) const {
+  auto const all = begun();
+  std::size_t found = 0;
+  for (std::size_t index = 0; index < all; ++index)
+    if (slots_[index].what.load(std::memory_order_acquire) == what)
+      ++found;
   return found;
 }
 

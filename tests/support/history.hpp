@@ -60,9 +60,12 @@ public:
   void add(HistoryRecord const& record);
   /// All finished records in the order of their beginning. Throws std::length_error when the log was too small.
   std::vector<HistoryRecord> records() const;
+  /// How many finished records tell this. Throws like records().
+  std::size_t count(Happening what) const;
 
 private:
   struct Slot;
+  std::size_t begun() const;
   void map(int fd);
 
   std::size_t capacity_;

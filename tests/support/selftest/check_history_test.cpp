@@ -126,3 +126,11 @@ TEST_CASE("a semaphore may have as many holders as it has permits", "[check_hist
   CHECK(check_history(three, {.holders = 3}).empty());
   check_one(three, "exclusion", {.holders = 2});
 }
+
+TEST_CASE("the longest time without a grant counts from the beginning, between grants of any name, and to the end", "[check_history]") {
+  auto const longest = [](std::initializer_list<Line> lines) { return support::longest_without_grant(history(lines), 10 * ms, 100 * ms).count() / ms; };
+  CHECK(longest({}) == 90);
+  CHECK(longest({{50, 1, belief_begin, 1}, {60, 1, belief_end, 1}, {70, 2, belief_begin, 2, 0, 2}}) == 40);
+  CHECK(longest({{70, 2, belief_begin, 2}, {30, 1, belief_begin, 1}}) == 40);
+  CHECK(longest({{20, 1, belief_begin, 1}, {50, 1, call_begin}, {200, 1, belief_begin, 2}}) == 80);
+}

@@ -45,6 +45,8 @@ TEST_CASE("a log in a file is shared by whoever opens it", "[history]") {
   CHECK(records[0].process == ::getpid());
   CHECK(records[0].until == 99);
   CHECK(records[1].process == 42);
+  CHECK(log.count(Happening::call_begin) == 1);
+  CHECK(log.count(Happening::belief_begin) == 0);
 }
 
 TEST_CASE("what a killed process wrote stays, and a log that is too small says so", "[history]") {
@@ -60,4 +62,5 @@ TEST_CASE("what a killed process wrote stays, and a log that is too small says s
   for (int number = 0; number < 100; ++number)
     log.add(Happening::call_begin);
   CHECK_THROWS_AS(log.records(), std::length_error);
+  CHECK_THROWS_AS(log.count(Happening::call_begin), std::length_error);
 }
