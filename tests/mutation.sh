@@ -105,6 +105,10 @@ mutant "leases go by the wall clock" time.hpp \
   's/CLOCK_BOOTTIME, &value/CLOCK_REALTIME, &value/' faults/wall_clock_test.cpp 'a wall clock*'
 mutant "a new lease waits until the keeper is free" keeper.hpp \
   's/if \(quitting_ \|\| latest >= occupied_until_\) return;/return;/' faults/keeper_test.cpp '*'
+mutant "each renewal goes by itself" keeper.hpp \
+  's/\(batch_\.empty\(\) \|\| !goes_along\(lease, now\)\)/true/' contract/renewal_test.cpp 'a renewal that is due*'
+mutant "all renewals go with the first that is due" keeper.hpp \
+  's/\(batch_\.empty\(\) \|\| !goes_along\(lease, now\)\)/batch_.empty()/' contract/renewal_test.cpp 'a renewal that is due*'
 mutant "settling asks for memory when it is needed" keeper.hpp \
   's/(auto& open = \*lease\.unsettled;)/try { ::operator delete(::operator new(64)); } catch (...) { return; }\n  $1/' 'faults/allocation/*_test.cpp' '*'
 mutant "who leaves forgets what was asked in its name" local_queue.hpp \

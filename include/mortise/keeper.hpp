@@ -79,6 +79,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
 
   void hear_changes() noexcept;
   bool gather_due(TimePoint now, milliseconds& patience) noexcept;
+  bool goes_along(LeaseState const& lease, TimePoint now) const noexcept;
   void conclude_renewal(Chore const& chore, TimePoint now) noexcept;
   void conclude_nudge(Chore const& chore, TimePoint now) noexcept;
   void conclude_settling(Chore const& chore, TimePoint now) noexcept;
@@ -274,8 +275,9 @@ inline void Keeper::hear_changes() noexcept {
 
 /// Gathers what is due, under the mutex: what is dropped from here on is not in the batch, or waits for its writing.
 inline bool Keeper::gather_due(TimePoint now, milliseconds& patience) noexcept {
-  while (batch_.size() < most_chores && leases_.next_due() <= now) {
+  while (batch_.size() < most_chores && !leases_.empty()) {
     auto& lease = *leases_.front();
+    if (lease.renewal.due > now && (batch_.empty() || !goes_along(lease, now))) break;
     auto const ttl = lease.spec->options.ttl;
     bool const renews = now < lease.renew_until || lease.first_keep;
     if (!renews && !lease.verify) {  // held for as long as it may be: it ends with its TTL
@@ -317,6 +319,13 @@ inline bool Keeper::gather_due(TimePoint now, milliseconds& patience) noexcept {
     patience = std::min(patience, std::max(next + renewal_patience(ttl, command_timeout_) / 2, milliseconds{50}));
   }
   return !batch_.empty();
+}
+
+/// Whether the next renewal, not due yet, is near enough to go with this batch. Not one whose answer is awaited: that is due
+/// two command timeouts from its sending.
+inline bool Keeper::goes_along(LeaseState const& lease, TimePoint now) const noexcept {
+  if (lease.first_keep || lease.verify || lease.renewal.due >= lease.renew_until) return false;
+  return lease.renewal.due - now <= renewal_company(lease.spec->options.ttl, command_timeout_);
 }
 
 inline void Keeper::conclude_renewal(Chore const& chore, TimePoint now) noexcept {

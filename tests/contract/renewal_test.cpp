@@ -71,3 +71,24 @@ TEMPLATE_TEST_CASE("many leases are renewed side by side", "", InRedis, InMemory
   for (auto& lease : leases) CHECK(lease.held());
   for (auto& lease : leases) CHECK(lease.release());
 }
+
+TEST_CASE("a renewal that is due takes along those that are due soon, and leaves the others until they are due") {
+  InMemory store;
+  constexpr auto ttl = InMemory::ttl;
+  auto const acquired = [&](char const* name) { return Lock{store.backend(), name, {.ttl = ttl}}.acquire(); };
+  auto const first = acquired("first");
+  store.let_pass(milliseconds{90});
+  auto const soon = acquired("soon");
+  store.let_pass(milliseconds{60});
+  auto const later = acquired("later");
+  auto const fresh = [&](mortise::Lease const& lease) { return lease.remaining() > ttl - milliseconds{250}; };
+  store.let_pass(ttl / 3 - milliseconds{160});
+  CHECK_FALSE(fresh(first));
+  CHECK_FALSE(fresh(soon));
+  store.let_pass(milliseconds{15});  // the first is due
+  CHECK(fresh(first));
+  CHECK(fresh(soon));
+  CHECK_FALSE(fresh(later));
+  store.let_pass(milliseconds{150});
+  CHECK(fresh(later));
+}

@@ -91,6 +91,14 @@ TEST_CASE("a renewal is due a third of the TTL after the last sending") {
   CHECK(renewal_due(start, 1ms) == start + 1ms);
 }
 
+TEST_CASE("a renewal goes in company a hundredth of the TTL early, and never as early as its own answer may be awaited") {
+  CHECK(renewal_company(1s, 1s) == 10ms);
+  CHECK(renewal_company(10s, 1s) == 100ms);
+  CHECK(renewal_company(1h, 1s) == 100ms);
+  CHECK(renewal_company(10s, 20ms) == 20ms);
+  CHECK(renewal_company(1ms, 1s) == 10us);
+}
+
 TEST_CASE("an unanswered renewal is tried again soon, but not in a storm") {
   CHECK(renewal_retry(10s) == 500ms);
   CHECK(renewal_retry(1s) == 50ms);

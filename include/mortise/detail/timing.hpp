@@ -49,6 +49,12 @@ constexpr TimePoint renewal_due(TimePoint sent, milliseconds ttl) noexcept {
   return sent + std::max<nanoseconds>(nanoseconds{ttl} / 3, milliseconds{1});
 }
 
+/// So much earlier it goes with one that is due anyway: many leases are then renewed in few writes, and each of them 3 % more
+/// often at most.
+constexpr nanoseconds renewal_company(milliseconds ttl, milliseconds command_timeout) noexcept {
+  return std::min<nanoseconds>({nanoseconds{ttl} / 100, command_timeout, milliseconds{100}});
+}
+
 /// When the KEEP behind a short first lease is due: a lock that is given up before costs none. Most of the lease is left for it.
 constexpr milliseconds first_keep_delay(milliseconds lease) noexcept {
   return std::clamp(lease / 16, milliseconds{1}, longest_first_keep_delay);
