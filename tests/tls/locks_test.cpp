@@ -141,13 +141,16 @@ TEST_CASE("a forked child talks over TLS connections of its own, and leaves the 
   Client client{setting.redis.tls_uri(), setting.options()};
   Lock lock{client, "parent", {.ttl = 1s}};
   auto lease = lock.acquire();
+  std::atomic<bool> connected{false};
   std::atomic<bool> ended{false};
-  std::thread busy{[&] {  // handshakes and traffic of another thread at the moment of the fork
-    while (support::forks_beside_busy_threads && !ended) {
-      Client other{setting.redis.tls_uri(), setting.options()};
-      static_cast<void>(Lock{other, "busy"}.try_acquire());
-    }
+  // Traffic of another thread at the moment of the fork; no handshakes, during which a child may inherit locks of OpenSSL's.
+  std::thread busy{[&] {
+    Client other{setting.redis.tls_uri(), setting.options()};
+    static_cast<void>(Lock{other, "busy"}.try_acquire());
+    connected = true;
+    while (support::forks_beside_busy_threads && !ended) static_cast<void>(Lock{other, "busy"}.try_acquire());
   }};
+  CHECK(wait_until([&] { return connected.load(); }, 20s));
   for (auto const ending : {ChildProcess::Ending::at_once, ChildProcess::Ending::orderly}) {
     ChildProcess child{std::function<int()>{[&] {
                          auto own = Lock{client, "child"}.acquire_for(20s);
