@@ -56,10 +56,10 @@ int fork_at(std::int64_t n, std::string const& uri, FirstUse use) {
   if (!over) {
     ChildProcess child{[&] {
       ChildProcess::inherits_of_busy_threads();
-      Client redis{uri};
+      Client redis{uri, {.command_timeout = 5s}};
       return use(redis, "child") ? 0 : 1;
     }};
-    auto const status = child.wait(10s);
+    auto const status = child.wait(20s);
     code = !status ? child_hangs : *status == ExitStatus::exited(0) ? child_could : child_could_not;
   }
   NthAllocationStands::let_go();
