@@ -40,7 +40,7 @@ class Handover {
       here.proxy.clear_record();
       holder.emplace(lock.acquire());
       waiter = std::make_unique<Waiter>([this, wait] { return wait(lock); });
-      if (waiter->asleep() && count(here.proxy, Asks::acquire) == 1) return true;
+      if (waiter->asleep(3) && count(here.proxy, Asks::acquire) == 1) return true;
       holder.reset();
       waiter->get();
       return false;

@@ -33,12 +33,13 @@ public:
   Waiting& operator=(Waiting const&) = delete;
   ~Waiting() { thread_.join(); }
 
-  /// The call has begun, and its thread has slept at every look for a while: it waits for its turn. False if it never does.
-  [[nodiscard]] bool asleep() {
+  /// The call has begun, and its thread has slept at so many looks, a millisecond apart or more: it waits for its turn. False if
+  /// it never does. Few looks are for who can tell by other means that it slept over something else.
+  [[nodiscard]] bool asleep(int enough = 25) {
     int looks = 0;
     return wait_until([&] {
       looks = id_ != 0 && !over() && state() == 'S' ? looks + 1 : 0;
-      return looks == looks_asleep || over();
+      return looks == enough || over();
     }) && !over();
   }
   bool over() const { return result_.wait_for(std::chrono::seconds{0}) == std::future_status::ready; }
@@ -50,8 +51,6 @@ public:
   Result get() { return result_.get(); }
 
 private:
-  static constexpr int looks_asleep = 25;
-
   char state() const {
     auto const line = proc_text("/proc/self/task/" + std::to_string(id_) + "/stat");
     auto const name_end = line.rfind(") ");
