@@ -32,4 +32,11 @@ inline constexpr bool forks_beside_busy_threads = true;
 inline constexpr char const* forking_beside_busy_threads = "";
 #endif
 
+/// ThreadSanitizer takes a thread that a forked child starts in the place of one of its parent's for that one, and gives up.
+#if defined(MORTISE_TEST_TSAN)
+inline constexpr char const* threads_in_children_of_threads = "[.tsan]";
+#else
+inline constexpr char const* threads_in_children_of_threads = "";
+#endif
+
 }  // namespace support

@@ -8,6 +8,7 @@
 #include "../setting.hpp"
 #include "failing_new.hpp"
 #include "support/catch.hpp"
+#include "support/instrumented.hpp"
 
 using namespace faults;
 using mortise::Client;
@@ -69,7 +70,8 @@ int fork_at(std::int64_t n, std::string const& uri, FirstUse use) {
 
 }  // namespace
 
-TEST_CASE("a child forked at any allocation of its parent's first use of the library has its own first use") {
+TEST_CASE("a child forked at any allocation of its parent's first use of the library has its own first use",
+          support::threads_in_children_of_threads) {
   RedisServer server;
   auto const use = GENERATE(first_lock, first_room, first_set, first_fenced_write);
   auto const uri = server.uri();
